@@ -14,7 +14,7 @@ use bandog_core::Result;
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
-pub(crate) use self::layout::{Layout, RowTable, TableName};
+pub(crate) use self::layout::{JvmZone, Layout, RowTable, TableName};
 use crate::schema;
 
 /// The options of a [`Sql`](crate::Sql) backend.
@@ -41,6 +41,8 @@ pub struct SqlOptions {
     /// The beginning of the names of the tables.
     pub(crate) tables: String,
     pub(crate) layout: Layout,
+    /// The time zone of the JVMs, for a table of ShedLock whose times depend on it.
+    pub(crate) jvm_zone: Option<JvmZone>,
     /// Maximum number of sessions that hold locks of the database.
     pub(crate) connections: usize,
     /// Whether the client creates the tables if they do not exist.
@@ -113,6 +115,8 @@ impl SqlOptions {
     /// - `?layout=shedlock`, and perhaps `&table=NAME` (the default is `shedlock`): mutexes are rows of the table of ShedLock,
     ///   a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds of locks. The
     ///   table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
+    ///   A table whose times depend on the time zone of a session (`timestamptz`, and on MySQL `timestamp`) is refused, unless
+    ///   `&jvm_zone=ZONE` names the zone of the JVMs: `Area/City`, `UTC`, or an offset such as `+08:00`.
     /// - `?mode=rowlock&table=NAME&column=NAME`: while a client holds a mutex, a transaction of the database has also locked the
     ///   row of this name with `select … for update`. Programs that lock the same row exclude the mutex. There are no other
     ///   kinds of locks. `?connections=NUMBER` is the maximum number of locks that a client holds at once; the default is 10.

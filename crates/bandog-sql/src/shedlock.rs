@@ -10,7 +10,7 @@ use bandog_core::{ClaimId, Error, ErrorKind, Key, Result};
 use crate::{
     fault::Fault,
     leases::Context,
-    options::{RowTable, TableName},
+    options::{Dialect, JvmZone, RowTable, TableName},
     row::Row,
     session::Link,
     statements::Statements,
@@ -44,6 +44,32 @@ pub(crate) struct Table {
     collation: Option<(String, String)>,
     /// Microseconds that are added to each time, because the server cuts the last digits.
     slack: i64,
+    /// The expressions behind a time of the columns `lock_until` and `locked_at` that read and write it.
+    until: Conversion,
+    at: Conversion,
+}
+
+/// How PostgreSQL reads and writes a time of ShedLock: the digits of UTC, in a column with or without a zone. On MySQL, the
+/// session has the zone of the column.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Conversion {
+    read: String,
+    write: String,
+}
+
+impl Conversion {
+    fn new(dialect: Dialect, zone: Option<&JvmZone>) -> Self {
+        const UTC: &str = "at time zone 'UTC'";
+        match (dialect, zone) {
+            (Dialect::Postgres, None) => Self { read: UTC.into(), write: UTC.into() },
+            (Dialect::Postgres, Some(zone)) => {
+                let zone = format!("at time zone {}", zone.on_postgres());
+                Self { read: format!("{zone} {UTC}"), write: format!("{UTC} {zone}") }
+            }
+            #[cfg(feature = "mysql")]
+            (Dialect::MySql, _) => Self::default(),
+        }
+    }
 }
 
 impl Table {
@@ -78,6 +104,10 @@ impl Table {
             ("$name", of_table("l.name")),
             ("$asked", of_table("$1")),
             ("$slack", self.slack.to_string()),
+            ("$read_until", self.until.read.clone()),
+            ("$write_until", self.until.write.clone()),
+            ("$read_at", self.at.read.clone()),
+            ("$write_at", self.at.write.clone()),
             ("$foreign", FOREIGN.to_string()),
         ];
         statements.filled(|text| values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value)))
@@ -111,19 +141,46 @@ pub(crate) async fn read(link: &Link, context: &Context, name: &TableName) -> Re
     if holder.length.is_some_and(|length| length < HOLDER_LENGTH) {
         return Err(unsupported(format!("has a column locked_by with less than {HOLDER_LENGTH} characters")));
     }
-    let mut digits = ALL_DIGITS;
-    for name in ["lock_until", "locked_at"] {
-        let Column { kind, digits: found, .. } = column(name)?;
-        match found {
-            Some(found) if *found >= MIN_DIGITS => digits = digits.min(*found),
+    let (dialect, zone) = (context.options.dialect, context.options.jvm_zone.as_ref());
+    let time = |name: &str| {
+        let Column { kind, digits, .. } = column(name)?;
+        let digits = match digits {
+            Some(digits) if *digits >= MIN_DIGITS => *digits,
             Some(_) => {
                 return Err(unsupported(format!("has a column {name} without milliseconds; change it to {kind}(3)")));
             }
             None => return Err(unsupported(format!("has a column {name} of the type {kind}, which is no time"))),
+        };
+        let has_zone = kind == dialect.with_zone();
+        if has_zone && zone.is_none() {
+            return Err(unsupported(format!(
+                "has a column {name} of the type {kind}, whose times depend on the time zone of each session, so ShedLock \
+                 and bandog may not see each other's locks. While no program uses the table, change the column to {}(3); \
+                 or add jvm_zone=ZONE to the URL, with the time zone of the JVMs, such as Asia/Shanghai or +08:00",
+                dialect.without_zone()
+            )));
         }
+        Ok((digits, Conversion::new(dialect, zone.filter(|_| has_zone))))
+    };
+    let ((until_digits, until), (at_digits, at)) = (time("lock_until")?, time("locked_at")?);
+    if let (Dialect::Postgres, Some(zone)) = (dialect, zone) {
+        let known = link.execute(&format!("select now() at time zone {}", zone.on_postgres())).await;
+        known.map_err(|fault| unknown_zone(fault, context))?;
     }
-    let slack = (digits..ALL_DIGITS).fold(1, |slack, _| slack * 10) - 1;
-    Ok(Table { slack, ..key.table(quoted, "name".into()) })
+    let slack = (until_digits.min(at_digits)..ALL_DIGITS).fold(1, |slack, _| slack * 10) - 1;
+    Ok(Table { slack, until, at, ..key.table(quoted, "name".into()) })
+}
+
+/// The error for the caller if the server has refused a statement because it does not know the time zone.
+pub(crate) fn unknown_zone(fault: Fault, context: &Context) -> Fault {
+    let Fault::Refused(refusal) = fault else { return fault };
+    let message = format!(
+        "{}: the server does not know the time zone of jvm_zone in the URL ({}); write another name, or an offset such as \
+         +08:00 if the zone has no daylight saving time",
+        context.options.store(),
+        refusal.message
+    );
+    Fault::Described(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// Reads and checks the table whose rows are locked.
@@ -195,6 +252,8 @@ impl Column {
             is_ascii: !is_utf8,
             collation: self.collation.clone(),
             slack: 0,
+            until: Conversion::default(),
+            at: Conversion::default(),
         }
     }
 }

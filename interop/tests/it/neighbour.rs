@@ -40,9 +40,9 @@ pub(crate) enum Program {
     Curator,
     /// bandog on ZooKeeper.
     BandogZooKeeper,
-    /// ShedLock 6.10.0, on PostgreSQL or MariaDB. The watchdog's duration is lockAtMostFor.
+    /// ShedLock 6.10.0, on PostgreSQL or MariaDB, in a JVM in Shanghai. The watchdog's duration is lockAtMostFor.
     ShedLock,
-    /// bandog with `?layout=shedlock`, with plain locks only.
+    /// bandog with `?layout=shedlock` and the zone of that JVM, with plain locks only.
     BandogShedLock,
 }
 
@@ -67,7 +67,7 @@ impl Program {
             Self::Curator => (java("curator-5.9.0", "bandog.curator.Main"), nothing()),
             Self::BandogZooKeeper => (bandog(), format!("?session={}ms", watchdog.as_millis())),
             Self::ShedLock => (java("shedlock-6.10.0", "bandog.shedlock.Main"), nothing()),
-            Self::BandogShedLock => (bandog(), "?layout=shedlock".to_owned()),
+            Self::BandogShedLock => (bandog(), "?layout=shedlock&jvm_zone=%2B08:00".to_owned()),
         };
         command.args([&format!("{url}{query}"), &watchdog.as_millis().to_string()]);
         command
@@ -86,7 +86,8 @@ pub(crate) fn java_with(jars: &str, folder: &str, class: &str) -> Command {
     let mut java = Command::new("java");
     // These options make the JVM small and its start fast. The tests are too short for its best compiler.
     java.args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]);
-    java.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"]);
+    // The servers are in the zone of the machine. Of the libraries, only ShedLock depends on zones.
+    java.args(["-Duser.timezone=Asia/Shanghai", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"]);
     java.args([&format!("{BUILT}/{folder}/classes:{jars}"), class]);
     java
 }

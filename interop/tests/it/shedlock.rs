@@ -1,4 +1,5 @@
-//! The real ShedLock 6.10.0 with `usingDbTime()` and bandog with `?layout=shedlock`, on one PostgreSQL and one MariaDB.
+//! The real ShedLock 6.10.0 with `usingDbTime()` and bandog with `?layout=shedlock`, on one PostgreSQL and one MariaDB. The JVM
+//! has another time zone than the servers.
 
 use std::{
     sync::LazyLock,
@@ -42,26 +43,30 @@ struct Place {
 }
 
 impl Place {
-    fn on_postgres(at_most: Duration, programs: &[Program]) -> Self {
+    fn on_postgres(times: &str, at_most: Duration, programs: &[Program]) -> Self {
         let database = POSTGRES.new_database();
         POSTGRES.sql(
             &database,
-            "create table shedlock (name varchar(64) primary key, lock_until timestamp not null,
-                 locked_at timestamp not null, locked_by varchar(255) not null);
-             grant select, insert, update on shedlock to locks",
+            &format!(
+                "create table shedlock (name varchar(64) primary key, lock_until {times} not null,
+                     locked_at {times} not null, locked_by varchar(255) not null);
+                 grant select, insert, update on shedlock to locks"
+            ),
         );
         let url = format!("postgres://{}@127.0.0.1:{}/{database}", PostgresServer::LOCKS, POSTGRES.port());
         let sql = Box::new(move |statement: &str| POSTGRES.sql(&database, statement));
         Self { neighbours: start(&url, at_most, programs), sql, now: "timezone('utc', clock_timestamp())" }
     }
 
-    fn on_mariadb(at_most: Duration, programs: &[Program]) -> Self {
+    fn on_mariadb(times: &str, at_most: Duration, programs: &[Program]) -> Self {
         let database = MARIADB.new_database();
         MARIADB.sql(
             &database,
-            "create table shedlock (name varchar(64) not null, lock_until timestamp(3) not null,
-                 locked_at timestamp(3) not null default current_timestamp(3), locked_by varchar(255) not null,
-                 primary key (name))",
+            &format!(
+                "create table shedlock (name varchar(64) not null, lock_until {times}(3) not null,
+                     locked_at {times}(3) not null default current_timestamp(3), locked_by varchar(255) not null,
+                     primary key (name))"
+            ),
         );
         let url = format!("mysql://{}@127.0.0.1:{}/{database}", MariaDbServer::LOCKS, MARIADB.port());
         let sql = Box::new(move |statement: &str| MARIADB.sql(&database, statement));
@@ -98,29 +103,42 @@ fn on_both(at_most: Duration, test: impl Fn(&Place) + Sync) {
 }
 
 fn on_both_with(at_most: Duration, programs: &[Program], test: impl Fn(&Place) + Sync) {
-    let test = &test;
+    on_tables(["timestamp", "datetime"], at_most, programs, test);
+}
+
+/// The same with this type of the times on PostgreSQL, and that one on MariaDB.
+fn on_tables(times: [&str; 2], at_most: Duration, programs: &[Program], test: impl Fn(&Place) + Sync) {
+    let (test, [postgres, mariadb]) = (&test, times);
     thread::scope(|scope| {
-        scope.spawn(move || test(&Place::on_postgres(at_most, programs)));
-        scope.spawn(move || test(&Place::on_mariadb(at_most, programs)));
+        scope.spawn(move || test(&Place::on_postgres(postgres, at_most, programs)));
+        scope.spawn(move || test(&Place::on_mariadb(mariadb, at_most, programs)));
     });
 }
 
 #[test]
 fn either_side_excludes_the_other_side() {
-    on_both(USUAL, |place| {
-        for [holder, other] in [[0, 1], [1, 0], [0, 1]] {
-            let [holder, other] = [holder, other].map(|index| place.lock(index));
-            holder.lock();
-            assert!(!other.try_lock());
-            let waiting = other.waits();
-            holder.unlock();
-            assert_eq!(waiting.answer(SOON), "held");
-            assert!(!holder.try_lock());
-            other.unlock();
-            assert!(holder.try_lock());
-            holder.unlock();
-        }
-    });
+    on_both(USUAL, exclude_each_other);
+}
+
+/// The drivers give their sessions the zone of the JVM, so the times of these columns depend on it.
+#[test]
+fn either_side_excludes_the_other_side_with_times_that_depend_on_the_zone() {
+    on_tables(["timestamptz", "timestamp"], USUAL, &[Program::ShedLock, Program::BandogShedLock], exclude_each_other);
+}
+
+fn exclude_each_other(place: &Place) {
+    for [holder, other] in [[0, 1], [1, 0], [0, 1]] {
+        let [holder, other] = [holder, other].map(|index| place.lock(index));
+        holder.lock();
+        assert!(!other.try_lock());
+        let waiting = other.waits();
+        holder.unlock();
+        assert_eq!(waiting.answer(SOON), "held");
+        assert!(!holder.try_lock());
+        other.unlock();
+        assert!(holder.try_lock());
+        holder.unlock();
+    }
 }
 
 #[test]
@@ -135,7 +153,7 @@ fn locks_of_shedlock_and_bandog_lose_no_addition() {
 /// Checks that the other test can fail: without a lock, additions must be lost.
 #[test]
 fn without_a_lock_additions_are_lost() {
-    let place = Place::on_postgres(USUAL, &mixed());
+    let place = Place::on_postgres("timestamp", USUAL, &mixed());
     assert!(lost_additions(&place, &["none", "count", NAME], TIMES_UNPROTECTED) > 0);
 }
 

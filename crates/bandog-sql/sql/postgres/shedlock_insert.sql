@@ -7,5 +7,5 @@ with fences as (
     insert into bandog_lease (name) select n from unnest($1::text[]) n order by n on conflict do nothing
 )
 insert into $table (name, lock_until, locked_at, locked_by)
-select n, timestamptz '2000-01-01 00:00:00Z', timestamptz '2000-01-01 00:00:00Z', 'bandog' from unnest($1::text[]) n
-order by n on conflict do nothing
+select n, (timestamptz '2000-01-01 00:00:00Z') $write_until, (timestamptz '2000-01-01 00:00:00Z') $write_at, 'bandog'
+from unnest($1::text[]) n order by n on conflict do nothing

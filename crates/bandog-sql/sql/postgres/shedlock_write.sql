@@ -17,11 +17,11 @@ with given as materialized (
     update bandog_lease l set starving = g.starving, wanted = g.wanted from given g where l.name = g.name
 )
 update $table s set
-    lock_until = case when g.owner is null then least(s.lock_until::timestamptz, clock_timestamp())
-        else g.expires + $slack * interval '1 microsecond' end,
-    locked_at = case when g.owner is null or g.owner = s.locked_by and s.lock_until::timestamptz > clock_timestamp()
-        then s.locked_at::timestamptz else clock_timestamp() end,
+    lock_until = (case when g.owner is null then least(s.lock_until $read_until, clock_timestamp())
+        else g.expires + $slack * interval '1 microsecond' end) $write_until,
+    locked_at = (case when g.owner is null or g.owner = s.locked_by and s.lock_until $read_until > clock_timestamp()
+        then s.locked_at $read_at else clock_timestamp() end) $write_at,
     locked_by = coalesce(g.owner, s.locked_by)
 from given g
 where s.name = g.name collate "default" and g.owner is distinct from '$foreign'
-    and (g.owner is not null or s.lock_until::timestamptz > clock_timestamp())
+    and (g.owner is not null or s.lock_until $read_until > clock_timestamp())

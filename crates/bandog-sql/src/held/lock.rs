@@ -93,8 +93,10 @@ async fn set_limit(link: &Link, context: &Context, ttl: Duration) -> Result<(), 
         #[cfg(feature = "mysql")]
         Dialect::MySql => u128::from((ttl.as_secs() + 1).max(MIN_IDLE)),
     };
-    let limit = i64::from(i32::try_from(limit).unwrap_or(i32::MAX));
-    link.query(&link.statements.hold_extend, &[&limit]).await.map(drop)
+    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+    // The result of a prepared statement stays open until the next statement of its transaction, and with it the snapshot of
+    // the transaction on PostgreSQL, which would delay `create index concurrently` and others. This statement closes it.
+    link.execute(&link.statements.hold_extend.replace("$1", &limit.to_string())).await
 }
 
 /// Frees the lock. A row is freed by the end of its transaction.

@@ -7,9 +7,9 @@ use bandog_core::{Error, ErrorKind};
 use crate::{
     fault::Fault,
     leases::Context,
-    options::{Layout, SqlOptions},
     schema::{self, Found},
     session::{Decides, Link},
+    shedlock::unknown_zone,
 };
 
 /// Maximum time for which a statement waits for a row that another transaction has locked: the smallest that all servers
@@ -32,7 +32,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
     // `idle_transaction_timeout`. The last one keeps long lists of names as they are: as a subquery, they could be looked up
     // in a scan, which locks all rows.
     let settings = format!(
-        "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = {};\
+        "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = '+00:00';\
          set names utf8mb4; set session transaction isolation level read committed, read write;\
          set session autocommit = 1; set session completion_type = 0; set session sql_safe_updates = 0;\
          set session sql_select_limit = 18446744073709551615; set session sql_big_selects = 1;\
@@ -41,13 +41,17 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
          /*M! set session idle_transaction_timeout = {}, session idle_readonly_transaction_timeout = 0,\
          session idle_write_transaction_timeout = 0, session max_statement_time = {},\
          session in_predicate_conversion_threshold = 0 */",
-        time_zone(options),
         LOCK_TIMEOUT.as_secs(),
         IDLE.max(3 * limit).as_secs(),
         IDLE_TRANSACTION.max(limit).as_secs(),
         limit.as_secs_f64(),
     );
     link.execute(&settings).await?;
+    // The tables of bandog have no column that depends on the time zone of the session.
+    if let Some(zone) = &options.jvm_zone {
+        let set = link.execute(&format!("set session time_zone = '{}'", zone.on_mysql())).await;
+        set.map_err(|fault| unknown_zone(fault, context))?;
+    }
     let rows = link.query(&link.statements.server, &[&options.schema]).await?;
     let row = rows.first().ok_or(Fault::Broken(None))?;
     let (version, is_read_only): (&str, bool) = (row.try_get(0)?, row.try_get(1)?);
@@ -65,16 +69,6 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
 
 fn is_mariadb(version: &str) -> bool {
     version.contains("MariaDB")
-}
-
-/// The time zone of the session. The tables of bandog have no column that depends on it. ShedLock writes UTC times into
-/// columns of the type `timestamp`, which the server reads in the zone of the session. The usual zone of a session of
-/// ShedLock is that of the server.
-fn time_zone(options: &SqlOptions) -> &'static str {
-    match options.layout {
-        Layout::Leases | Layout::RowLock(_) | Layout::Advisory => "'+00:00'",
-        Layout::ShedLock(_) => "@@global.time_zone",
-    }
 }
 
 /// Whether the version has what the statements need: rows that are skipped if they are locked.

@@ -27,6 +27,41 @@ pub(crate) enum Layout {
     Advisory,
 }
 
+/// The time zone of the sessions of ShedLock: drivers of Java set that of the JVM. A column whose times depend on the zone of
+/// the session has UTC times as if they were of this zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JvmZone(String);
+
+impl JvmZone {
+    /// Reads `Area/City`, `UTC`, or an offset such as `+08:00`. Other names, such as `GMT+8` or `CST`, have several meanings.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let is_sign = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '/');
+        let is_name =
+            text.contains('/') && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_sign);
+        let is_zone = text == "UTC" || is_name || is_offset(text);
+        is_zone.then(|| Self(text.to_owned()))
+    }
+
+    /// The zone behind `at time zone`. PostgreSQL gives the sign of an offset in a text the opposite meaning.
+    pub(crate) fn on_postgres(&self) -> String {
+        let kind = if is_offset(&self.0) { "interval " } else { "" };
+        format!("{kind}'{}'", self.0)
+    }
+
+    /// The zone of a session. A server knows names only if an administrator has loaded them.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn on_mysql(&self) -> &str {
+        if self.0 == "UTC" { "+00:00" } else { &self.0 }
+    }
+}
+
+/// Whether the text is `+HH:MM` or `-HH:MM`.
+fn is_offset(text: &str) -> bool {
+    let rest = text.strip_prefix(['+', '-']).and_then(|rest| rest.split_once(':'));
+    let is_number = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    rest.is_some_and(|(hours, minutes)| is_number(hours) && is_number(minutes))
+}
+
 /// A table whose rows are locked, and the column with the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowTable {
@@ -158,6 +193,24 @@ impl Dialect {
             Self::Postgres => format!("\"{schema}\".\"{table}\""),
             #[cfg(feature = "mysql")]
             Self::MySql => format!("`{schema}`.`{table}`"),
+        }
+    }
+
+    /// The type of a time that depends on the time zone of the session.
+    pub(crate) fn with_zone(self) -> &'static str {
+        match self {
+            Self::Postgres => "timestamptz",
+            #[cfg(feature = "mysql")]
+            Self::MySql => "timestamp",
+        }
+    }
+
+    /// The type of a time that does not.
+    pub(crate) fn without_zone(self) -> &'static str {
+        match self {
+            Self::Postgres => "timestamp",
+            #[cfg(feature = "mysql")]
+            Self::MySql => "datetime",
         }
     }
 

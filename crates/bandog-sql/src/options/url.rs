@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 
-use super::{Address, Dialect, Layout, RowTable, SqlOptions, TableName, Tls, TlsFiles, familiar};
+use super::{Address, Dialect, JvmZone, Layout, RowTable, SqlOptions, TableName, Tls, TlsFiles, familiar};
 
 /// The form of a URL. Error messages show it.
 const FORM: &str = "postgres://user[:password]@host[:port]/database[?option=value], or mysql:// in the same form";
@@ -66,6 +66,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     let tables = options.take("tables").unwrap_or_else(|| SqlOptions::TABLES.to_owned());
     check_identifier("beginning of the names of the tables", &tables, MAX_TABLES)?;
     let layout = layout(dialect, &schema, &mut options)?;
+    let jvm_zone = jvm_zone(&layout, &mut options)?;
     let connections = connections(&layout, &mut options)?;
     let application = options.take("application_name").unwrap_or_else(|| SqlOptions::APPLICATION.to_owned());
     let startup = match dialect {
@@ -85,6 +86,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         schema,
         tables,
         layout,
+        jvm_zone,
         connections,
         creates_tables,
         may_have_pooler,
@@ -156,7 +158,7 @@ impl Options {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
             "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, tables, create, \
-             pooler, layout, mode, table, column, connections, host (for a Unix socket; of MySQL: socket), user, password, \
+             pooler, layout, mode, table, column, jvm_zone, connections, host (for a Unix socket; of MySQL: socket), user, password, \
              application_name, options, sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
@@ -261,6 +263,14 @@ fn layout(dialect: Dialect, schema: &str, options: &mut Options) -> Result<Layou
         (Some(_), None) => Err(wrong("has an unknown value of \"layout\"; leases and shedlock are known")),
         (None, Some(_)) => Err(wrong("has an unknown value of \"mode\"; rowlock and advisory are known")),
     }
+}
+
+/// The time zone of the JVMs that use the table of ShedLock.
+fn jvm_zone(layout: &Layout, options: &mut Options) -> Result<Option<JvmZone>> {
+    let Layout::ShedLock(_) = layout else { return Ok(None) };
+    let Some(text) = options.take("jvm_zone") else { return Ok(None) };
+    let zone = JvmZone::parse(&text);
+    zone.map(Some).ok_or_else(|| wrong("has an unknown \"jvm_zone\"; write Area/City, UTC or an offset such as +08:00"))
 }
 
 /// Maximum number of sessions that hold locks of the database.

@@ -3,13 +3,14 @@
 use std::process::Command;
 
 use bandog_core::{ErrorKind, Leases};
+use bandog_testkit::eventually_async;
 
 use crate::{
     claims::{
         held::{self, ByHand},
         terminal::Terminal,
     },
-    support::{SERVER, open, url},
+    support::{SERVER, SOON, claim, open, release, renew, take, url},
 };
 
 /// Creates the table of the rows.
@@ -147,5 +148,33 @@ async fn a_table_that_cannot_have_rows_of_locks_is_refused() {
         let error = open(&format!("{}?{options}", url(&SERVER, &database))).ping().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+/// A session with a snapshot delays `create index concurrently` of other tables. The library of connections leaves the result
+/// of the last statement of a transaction open, and its snapshot with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_holds_a_lock_has_no_snapshot() {
+    let leases = advisory();
+    let leases = ByHand { url: url(&SERVER, &leases.database), ..leases };
+    for hand in [rowlock(), advisory(), leases] {
+        let (store, ours) = (hand.store(), claim("k"));
+        let is_without = async |when: &str| {
+            let snapshots = "select count(*) from pg_stat_activity where datname = current_database() \
+                             and pid <> pg_backend_pid() and backend_xmin is not null";
+            eventually_async(SOON, async || SERVER.sql(&hand.database, snapshots) == "0").await;
+            let database = hand.database.clone();
+            let create = "drop table if exists other; create table other (id int); set statement_timeout = '20s'; \
+                          create index concurrently on other (id)";
+            tokio::task::spawn_blocking(move || psql(&database).ask(create)).await.unwrap();
+            let valid = "select count(*) from pg_index where indrelid = 'other'::regclass and indisvalid";
+            assert_eq!(SERVER.sql(&hand.database, valid), "1", "{when}, {}", hand.url);
+        };
+        take(&store, &ours).await;
+        is_without("after the claim").await;
+        renew(&store, &ours).await.unwrap();
+        is_without("after a renewal").await;
+        release(&store, &ours).await;
+        is_without("after the release").await;
     }
 }

@@ -34,9 +34,41 @@ fn database(times: &str) -> ShedLock {
 
 #[tokio::test]
 async fn shedlock_and_ours_exclude_each_other() {
-    for times in ["timestamp", "timestamp(3)", "timestamptz"] {
+    for times in ["timestamp", "timestamp(3)"] {
         both_sides_exclude_each_other(&database(times)).await;
     }
+}
+
+/// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the JVM.
+#[tokio::test]
+async fn the_zone_of_the_jvms_makes_times_with_a_zone_equal() {
+    for (times, session, zone) in [
+        ("timestamptz", "Asia/Shanghai", "Asia/Shanghai"),
+        ("timestamptz(3)", "America/St_Johns", "America/St_Johns"),
+        ("timestamptz", "Asia/Shanghai", "+08:00"),
+        ("timestamptz", "UTC", "UTC"),
+        ("timestamp", "Asia/Shanghai", "Asia/Shanghai"),
+    ] {
+        let in_zone = || {
+            let java = database(times);
+            let ShedLock { database, .. } = &java;
+            SERVER.sql(database, &format!("alter role postgres in database {database} set timezone to '{session}'"));
+            ShedLock { url: format!("{}&jvm_zone={zone}", java.url), ..java }
+        };
+        both_sides_exclude_each_other(&in_zone()).await;
+        operators_see_both_sides(&in_zone()).await;
+    }
+}
+
+#[tokio::test]
+async fn times_that_depend_on_an_unknown_zone_are_refused() {
+    let refused = async |times: &str, zone: &str, parts: &[&str]| {
+        let error = open(&format!("{}{zone}", database(times).url)).ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        parts.iter().for_each(|part| assert!(error.to_string().contains(part), "{error}"));
+    };
+    refused("timestamptz", "", &["lock_until", "timestamptz", "timestamp(3)", "jvm_zone="]).await;
+    refused("timestamptz", "&jvm_zone=Asia/Nowhere", &["jvm_zone", "Asia/Nowhere"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

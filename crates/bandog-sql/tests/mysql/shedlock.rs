@@ -1,5 +1,7 @@
 //! The layout `shedlock`: mutexes as rows of the table of ShedLock.
 
+use std::sync::LazyLock;
+
 use bandog_core::{Answer, ErrorKind, Inspect, Leases, Step, Verdict};
 use bandog_testkit::MariaDbServer;
 use mysql_async::prelude::Queryable;
@@ -41,43 +43,59 @@ fn create(java: &ShedLock, times: &str, charset: &str) {
 
 #[tokio::test]
 async fn shedlock_and_ours_exclude_each_other() {
-    for times in ["timestamp(3)", "datetime(3)", "datetime(6)"] {
+    for times in ["datetime(3)", "datetime(6)"] {
         both_sides_exclude_each_other(&database(times)).await;
     }
 }
 
-/// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the server.
+/// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the JVM. The statements of
+/// ShedLock are executed in sessions with the zone of the server.
 #[tokio::test]
-async fn a_server_in_another_time_zone_has_the_same_locks() {
-    let server = Box::leak(Box::new(MariaDbServer::start_with(&["default-time-zone=+09:00"])));
-    static OTHER: std::sync::OnceLock<&'static MariaDbServer> = std::sync::OnceLock::new();
-    let server: &MariaDbServer = OTHER.get_or_init(|| server);
-    for times in ["timestamp(3)", "datetime(3)"] {
-        let database = server.new_database();
-        let java = ShedLock {
-            sql: |database, statements| OTHER.get().unwrap().sql(database, statements),
-            url: format!("{}?layout=shedlock", url(server, &database)),
-            database,
-            ..self::database(times)
+async fn the_zone_of_the_jvms_makes_times_with_a_zone_equal() {
+    static OTHER: LazyLock<MariaDbServer> = LazyLock::new(|| MariaDbServer::start_with(&["default-time-zone=+08:00"]));
+    for (times, zone) in
+        [("timestamp(3)", "&jvm_zone=%2B08:00"), ("datetime(3)", "&jvm_zone=+08:00"), ("datetime(3)", "")]
+    {
+        let in_zone = || {
+            let database = OTHER.new_database();
+            let java = ShedLock {
+                sql: |database, statements| OTHER.sql(database, statements),
+                url: format!("{}?layout=shedlock{zone}", url(&OTHER, &database)),
+                database,
+                ..self::database(times)
+            };
+            create(&java, times, "utf8mb4");
+            java
         };
-        create(&java, times, "utf8mb4");
-        both_sides_exclude_each_other(&java).await;
+        both_sides_exclude_each_other(&in_zone()).await;
+        operators_see_both_sides(&in_zone()).await;
     }
+}
+
+#[tokio::test]
+async fn times_that_depend_on_an_unknown_zone_are_refused() {
+    let refused = async |zone: &str, parts: &[&str]| {
+        let error = open(&format!("{}{zone}", database("timestamp(3)").url)).ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        parts.iter().for_each(|part| assert!(error.to_string().contains(part), "{error}"));
+    };
+    refused("", &["lock_until", "timestamp", "datetime(3)", "jvm_zone="]).await;
+    refused("&jvm_zone=Asia/Nowhere", &["jvm_zone", "Asia/Nowhere"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_under_a_contended_lock_of_shedlock_is_exact() {
-    a_contended_counter_is_exact(&database("timestamp(3)")).await;
+    a_contended_counter_is_exact(&database("datetime(3)")).await;
 }
 
 #[tokio::test]
 async fn operators_see_and_evict_holds_of_shedlock() {
-    operators_see_both_sides(&database("timestamp(3)")).await;
+    operators_see_both_sides(&database("datetime(3)")).await;
 }
 
 #[tokio::test]
 async fn a_release_as_the_first_call_for_a_lock_of_shedlock_is_answered() {
-    a_release_as_the_first_call_is_answered(&database("timestamp(3)")).await;
+    a_release_as_the_first_call_is_answered(&database("datetime(3)")).await;
 }
 
 /// The number of rows of tables that all sessions have read one after the other, without an index.
@@ -87,7 +105,7 @@ fn scanned() -> u64 {
 
 #[tokio::test]
 async fn a_read_of_named_locks_of_shedlock_uses_the_index() {
-    let java = database("timestamp(3)");
+    let java = database("datetime(3)");
     let (store, ours) = (java.store(), claim("k"));
     take(&store, &ours).await;
     java.run(&format!(
@@ -106,15 +124,15 @@ async fn a_read_of_named_locks_of_shedlock_uses_the_index() {
 
 #[tokio::test]
 async fn names_that_are_too_long_for_shedlock_are_refused() {
-    long_names_are_refused(&database("timestamp(3)")).await;
+    long_names_are_refused(&database("datetime(3)")).await;
 }
 
 /// A collation may not distinguish two names. Then the second one is refused, and is not granted as the first one.
 #[tokio::test]
 async fn another_spelling_of_a_name_of_shedlock_is_refused() {
-    let java = database("timestamp(3)");
+    let java = database("datetime(3)");
     // The default collation of MySQL distinguishes trailing blanks.
-    create(&java, "timestamp(3)", "utf8mb4 collate utf8mb4_general_ci");
+    create(&java, "datetime(3)", "utf8mb4 collate utf8mb4_general_ci");
     let store = java.store();
     take(&store, &claim("Job")).await;
     for name in ["job", "Job "] {
@@ -127,8 +145,8 @@ async fn another_spelling_of_a_name_of_shedlock_is_refused() {
 
 #[tokio::test]
 async fn names_that_a_character_set_lacks_are_refused() {
-    let java = database("timestamp(3)");
-    create(&java, "timestamp(3)", "latin1");
+    let java = database("datetime(3)");
+    create(&java, "datetime(3)", "latin1");
     let store = java.store();
     take(&store, &claim("plain")).await;
     assert!(!java.take("plain", "vm"));
@@ -139,7 +157,7 @@ async fn names_that_a_character_set_lacks_are_refused() {
 
 #[tokio::test]
 async fn a_row_of_shedlock_that_another_transaction_locks_delays_no_other_lock() {
-    let java = database("timestamp(3)");
+    let java = database("datetime(3)");
     let (store, stuck, free) = (java.store(), claim("stuck"), claim("free"));
     take(&store, &stuck).await;
     release(&store, &stuck).await;

@@ -11,8 +11,8 @@ use crate::{OnMariaDb, at, url};
 conformance!(OnShedLock);
 
 /// The table, with names as long as bandog's.
-const TABLE: &str = "create table shedlock (name varbinary(1024) primary key, lock_until timestamp(3) not null, \
-    locked_at timestamp(3) not null default current_timestamp(3), locked_by varchar(255) not null)";
+const TABLE: &str = "create table shedlock (name varbinary(1024) primary key, lock_until datetime(3) not null, \
+    locked_at datetime(3) not null default current_timestamp(3), locked_by varchar(255) not null)";
 
 struct OnShedLock(OnMariaDb);
 

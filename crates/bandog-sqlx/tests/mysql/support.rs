@@ -15,7 +15,7 @@ pub(crate) static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer:
 
 /// The table of ShedLock.
 pub(crate) const SHEDLOCK: &str = "create table shedlock (name varchar(64) not null primary key,
-    lock_until timestamp(3) not null, locked_at timestamp(3) not null default current_timestamp(3),
+    lock_until datetime(3) not null, locked_at datetime(3) not null default current_timestamp(3),
     locked_by varchar(255) not null)";
 
 /// The table of the records.

@@ -176,6 +176,7 @@ fn is_known(name: &str) -> bool {
             | "mode"
             | "column"
             | "connections"
+            | "jvm_zone"
             | "semaphores"
             | "max_ttl"
             | "prefix"
