@@ -11,6 +11,7 @@ use crate::{
     job::Query,
     leases::Context,
     options::{Dialect, Layout},
+    others,
     row::Row,
     session::Link,
 };
@@ -41,6 +42,7 @@ impl Query for Check {
         };
         findings.extend(defaults(link).await?);
         findings.push(rights(link, context).await?);
+        findings.push(others::finding(link, context).await?);
         if holds_sessions {
             findings.extend(held::check::findings(link, context).await?);
         }

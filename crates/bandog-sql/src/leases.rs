@@ -2,7 +2,10 @@
 
 use std::{
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -80,6 +83,8 @@ pub(crate) struct Context {
     pub(crate) known_names: KnownNames,
     /// The id of the tables. None before the first connection.
     id: Mutex<Option<String>>,
+    /// Whether [`Context::is_first_use`] was called.
+    was_used: AtomicBool,
     epoch: watch::Sender<u64>,
 }
 
@@ -91,6 +96,7 @@ impl Context {
             listener: Listener::default(),
             known_names: KnownNames::default(),
             id: Mutex::default(),
+            was_used: AtomicBool::new(false),
             epoch: watch::Sender::new(0),
         }
     }
@@ -102,6 +108,11 @@ impl Context {
 
     pub(crate) fn set_id(&self, id: String) {
         *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+    }
+
+    /// Whether no session has made this call before.
+    pub(crate) fn is_first_use(&self) -> bool {
+        !self.was_used.swap(true, Ordering::Relaxed)
     }
 
     /// Records a new connection. If another one of the same lane has ended before, the server may have lost data.

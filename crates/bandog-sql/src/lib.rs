@@ -23,6 +23,7 @@ mod mutexes;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod options;
+mod others;
 mod polled;
 mod postgres;
 mod records;

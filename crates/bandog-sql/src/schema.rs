@@ -8,6 +8,7 @@ use crate::{
     fault::Fault,
     leases::Context,
     options::{Dialect, SqlOptions},
+    others,
     row::Row,
     session::Link,
     statements::Statements,
@@ -105,7 +106,10 @@ pub(crate) async fn prepare(link: &Link, context: &Context, found: &Found) -> Re
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     }
     match version.as_deref() {
-        Some(VERSION) => read_id(link, context).await,
+        Some(VERSION) => {
+            read_id(link, context).await?;
+            others::warn(link, context).await
+        }
         Some(version) => Err(Fault::Described(Error::new(
             ErrorKind::Unsupported,
             format!(

@@ -210,6 +210,8 @@ statements! {
     settings,
     /// Reads the settings with which the sessions of other programs begin.
     defaults,
+    /// Lists the other sets of bandog's tables in the database.
+    others,
     /// Checks a hold in a transaction of the user.
     fence,
     /// Creates a record in a transaction of the user.

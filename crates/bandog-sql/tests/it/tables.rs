@@ -3,7 +3,7 @@
 use bandog_core::Leases;
 
 use crate::claims::tables::{
-    TABLES, expect_each_table_to_be_created_again, expect_refused_tables,
+    TABLES, expect_each_table_to_be_created_again, expect_other_tables_to_be_reported, expect_refused_tables,
     expect_sessions_to_create_the_tables_together, expect_tables_with_other_names,
 };
 use crate::support::{SERVER, claim, open, take, url};
@@ -47,6 +47,17 @@ async fn the_url_can_name_the_tables() {
         SERVER.sql(&database, &query)
     };
     expect_tables_with_other_names(&url(&SERVER, &database), count, 6).await;
+}
+
+#[tokio::test]
+async fn other_tables_of_bandog_in_the_database_are_reported() {
+    let database = SERVER.new_database();
+    let url = url(&SERVER, &database);
+    let sets = ["schema=bandog&tables=bandog_", "schema=shop&tables=bandog_", "schema=shop&tables=shop_"];
+    let urls = sets.map(|set| format!("{url}?{set}"));
+    expect_other_tables_to_be_reported([&urls[0], &urls[1]], [sets[0], sets[1]]).await;
+    SERVER.sql(&database, "drop schema bandog cascade");
+    expect_other_tables_to_be_reported([&urls[1], &urls[2]], [sets[1], sets[2]]).await;
 }
 
 #[tokio::test]

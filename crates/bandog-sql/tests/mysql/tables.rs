@@ -3,7 +3,7 @@
 use bandog_core::{Inspect, Pattern};
 
 use crate::claims::tables::{
-    TABLES, expect_each_table_to_be_created_again, expect_refused_tables,
+    TABLES, expect_each_table_to_be_created_again, expect_other_tables_to_be_reported, expect_refused_tables,
     expect_sessions_to_create_the_tables_together, expect_tables_with_other_names,
 };
 use crate::support::{SERVER, claim, open, take, url};
@@ -25,6 +25,14 @@ async fn a_table_of_another_program_is_not_used() {
     );
     expect_refused_tables(&open(&format!("{}?tables=oauth_", url(&SERVER, &database)))).await;
     assert_eq!(SERVER.sql(&database, "select count(*) from oauth_client"), "1");
+}
+
+#[tokio::test]
+async fn other_tables_of_bandog_in_the_database_are_reported() {
+    let url = url(&SERVER, &SERVER.new_database());
+    let sets = ["tables=bandog_", "tables=shop_"];
+    let urls = sets.map(|set| format!("{url}?{set}"));
+    expect_other_tables_to_be_reported([&urls[0], &urls[1]], sets).await;
 }
 
 /// The server shows a user only the tables on which the user has a right.
