@@ -121,10 +121,11 @@ pub(crate) async fn dial_server(
         Ok(dialled) => dialled,
         Err(_) => Err(peer.not_redis(options).unwrap_or_else(|| {
             Error::unavailable(format!(
-                "no connection to {} within {}{}",
+                "no connection to {} within {}{}{}",
                 options.store(),
                 rounded(limit),
-                peer.hint(options)
+                peer.hint(options),
+                options.address_hint()
             ))
         })),
     }
@@ -190,8 +191,10 @@ async fn name(mut mux: MultiplexedConnection) {
 
 /// Opens the socket, and does the TLS handshake if the URL requires TLS.
 async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget) -> Result<Socket> {
-    let unreachable =
-        |error: io::Error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
+    let unreachable = |error: io::Error| {
+        let message = format!("cannot reach {}{}", options.store(), options.address_hint());
+        Error::unavailable(message).caused_by(error)
+    };
     let tcp = async |host: &str, port: u16| {
         let stream = TcpStream::connect((host, port)).await?;
         configure(&stream, options.timeout)?;

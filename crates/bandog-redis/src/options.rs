@@ -1,5 +1,6 @@
 //! The address of the server, the login, the timeout, and the format of the data.
 
+mod address_map;
 mod format;
 mod sentinels;
 mod url;
@@ -10,6 +11,7 @@ use bandog_core::Result;
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
+pub(crate) use self::address_map::AddressMap;
 pub(crate) use self::format::Format;
 pub use self::format::{Layout, Semaphores};
 pub(crate) use self::sentinels::{Host, Sentinels};
@@ -42,6 +44,10 @@ pub struct RedisOptions {
     pub(crate) is_sentinel: bool,
     /// Number of replicas that must acknowledge each grant and each renewal.
     pub(crate) replicas: u8,
+    /// The addresses at which servers are reached whose cluster or sentinels name others.
+    pub(crate) address_map: AddressMap,
+    /// The address of the server, as its cluster or its sentinels name it. None if the URL names the server.
+    pub(crate) named: Option<Host>,
 }
 
 /// The address of the server, or the way to find it.
@@ -79,6 +85,9 @@ impl RedisOptions {
     ///   and its successor after a failover. `rediss+sentinel://` connects to the sentinels and to the master over TLS, with
     ///   the options of `rediss://`. The options `sentinel_user` and `sentinel_password` are the login at the sentinels;
     ///   the user and the password before the hosts are the login at the master.
+    ///
+    /// A URL of a cluster or of sentinels accepts `?address_map=INNER:PORT>OUTER:PORT`, with commas between several pairs:
+    /// a server that is named by the first address is reached at the second one, and its certificate must be valid for that.
     ///
     /// Each form also accepts `?layout=redisson` or `?layout=setnx` ([`Layout`]), and `?semaphores=leased` or
     /// `?semaphores=plain` ([`Semaphores`]).
@@ -187,13 +196,11 @@ impl RedisOptions {
     }
 
     /// The options of a connection to one node of the cluster.
-    pub(crate) fn of_node(&self, (host, port): &(String, u16), sharded: bool) -> Self {
-        let (host, port) = (host.clone(), *port);
-        let address = match &self.address {
-            Address::Tls { files, .. } => Address::Tls { host, port, files: files.clone() },
-            Address::Tcp { .. } | Address::Unix { .. } | Address::Sentinels(_) => Address::Tcp { host, port },
-        };
-        Self { address, nodes: Vec::new(), format: Format { sharded, ..self.format }, ..self.clone() }
+    pub(crate) fn of_node(&self, endpoint: &(String, u16), sharded: bool) -> Self {
+        let (name, port) = endpoint.clone();
+        let options = self.of_named(&Host { name, port });
+        let named = options.named.filter(|_| !self.nodes.contains(endpoint));
+        Self { nodes: Vec::new(), named, format: Format { sharded, ..self.format }, ..options }
     }
 
     /// The address without user and password: `redis://host:port/db`, and the format of the data if it is not the

@@ -132,7 +132,10 @@ async fn connect(
         () = &mut moved => Ok(Err(Error::unavailable(format!("{master} is not the master any more")))),
     };
     let no_answer = |_| {
-        Error::unavailable(format!("{}: the master {master} did not answer within {}", options.store(), rounded(limit)))
+        let hint = options.master_at(&master).address_hint();
+        let message =
+            format!("{}: the master {master} did not answer within {}{hint}", options.store(), rounded(limit));
+        Error::unavailable(message)
     };
     Ok(Connection { moved, ..connected.map_err(no_answer)?? })
 }

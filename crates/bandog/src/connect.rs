@@ -24,7 +24,8 @@ use crate::{
 ///   the client sends a certificate to the server. All files are PEM.
 /// - `redis+unix://user:password@/run/redis.sock?db=0`: the same over a Unix socket.
 /// - `redis+cluster://user:password@host:6379,host:6379`: a Redis Cluster. One reachable node is enough; the others are
-///   found. `rediss+cluster://` is the same over TLS.
+///   found. `rediss+cluster://` is the same over TLS. With `?address_map=10.0.0.1:7000>cache-1:17000`, and commas between
+///   several pairs, a node that the cluster names by the first address is reached at the second one (also of sentinels).
 /// - `redis+sentinel://user:password@host1:26379,host2:26379,host3:26379/MASTER/0`: the master that these sentinels name,
 ///   and its successor after a failover. With `?sentinel_password=PASSWORD`, and perhaps `?sentinel_user=USER`, the client
 ///   logs in to the sentinels. `rediss+sentinel://` is the same over TLS, with the options of `rediss://`.

@@ -179,11 +179,15 @@ impl Parts {
 /// The options that only the backend of this scheme knows.
 fn own_options(scheme: &str) -> &'static [&'static str] {
     match scheme {
-        "redis" | "redis+cluster" => &["layout", "semaphores"],
-        "rediss" | "rediss+cluster" => &["layout", "semaphores", "ca", "cert", "key"],
+        "redis" => &["layout", "semaphores"],
+        "rediss" => &["layout", "semaphores", "ca", "cert", "key"],
+        "redis+cluster" => &["layout", "semaphores", "address_map"],
+        "rediss+cluster" => &["layout", "semaphores", "address_map", "ca", "cert", "key"],
         "redis+unix" => &["layout", "semaphores", "db"],
-        "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
-        "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
+        "redis+sentinel" => &["layout", "semaphores", "address_map", "sentinel_user", "sentinel_password"],
+        "rediss+sentinel" => {
+            &["layout", "semaphores", "address_map", "sentinel_user", "sentinel_password", "ca", "cert", "key"]
+        }
         "rediss+quorum" => &["ca", "cert", "key"],
         "zookeeper" => &["acl", "session"],
         "zookeeper+tls" => &["acl", "session", "ca", "cert", "key"],

@@ -40,8 +40,7 @@ impl RedisOptions {
 
     /// The options of the master at this host. Messages show the URL of the sentinels.
     pub(crate) fn master_at(&self, host: &Host) -> Self {
-        let address = self.address.of_other(host.name.clone(), host.port);
-        Self { address, shown_as: Some(self.store()), ..self.clone() }
+        Self { shown_as: Some(self.store()), ..self.of_named(host) }
     }
 
     /// The options of the sentinel at this host.
@@ -52,8 +51,9 @@ impl RedisOptions {
 
     /// The options of another sentinel, from those of one sentinel.
     pub(crate) fn other_sentinel(&self, host: &Host) -> Self {
-        let address = self.address.of_other(host.name.clone(), host.port);
-        Self { address, shown_as: Some(format!("the sentinel {host}")), is_sentinel: true, ..self.clone() }
+        let shown_as = Some(format!("the sentinel {host}"));
+        // The URL can name the sentinel. The message has its address in any case.
+        Self { shown_as, named: None, is_sentinel: true, ..self.of_named(host) }
     }
 }
 

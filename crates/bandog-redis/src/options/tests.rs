@@ -69,6 +69,44 @@ fn sentinels_are_read() {
 }
 
 #[test]
+fn named_addresses_are_replaced_by_those_of_the_map() {
+    let map = "address_map=10.0.0.1:7000>cache-1:17000,[fd00::1]:7000>[::1]:17001";
+    let options = read(&format!("rediss+cluster://h:6379?{map}&ca=c"));
+    let files = TlsFiles { ca: Some("c".into()), identity: None };
+    for (named, reached) in [(("10.0.0.1", 7000), ("cache-1", 17000)), (("fd00::1", 7000), ("::1", 17001))] {
+        let node = options.of_node(&(named.0.into(), named.1), true);
+        assert_eq!(node.address, Address::Tls { host: reached.0.into(), port: reached.1, files: files.clone() });
+        assert!(node.address_hint().contains("address_map="), "{}", node.address_hint());
+    }
+    let other = options.of_node(&("10.0.0.1".into(), 7001), false);
+    assert_eq!(other.address, Address::Tls { host: "10.0.0.1".into(), port: 7001, files });
+    assert!(other.address_hint().contains("add address_map=10.0.0.1:7001>HOST:PORT"), "{}", other.address_hint());
+    assert_eq!(options.of_node(&("h".into(), 6379), false).address_hint(), "", "the URL names it");
+
+    let options = read("redis+sentinel://h/orders?address_map=10.0.0.1%3A7000%3Ecache-1%3A17000");
+    let Address::Sentinels(sentinels) = &options.address else { panic!("{:?}", options.address) };
+    let host = Host { name: "10.0.0.1".into(), port: 7000 };
+    let reached = Address::Tcp { host: "cache-1".into(), port: 17000 };
+    assert_eq!(options.master_at(&host).address, reached);
+    assert_eq!(options.sentinel_at(sentinels, &host).other_sentinel(&host).address, reached);
+}
+
+#[test]
+fn maps_of_addresses_that_cannot_be_read_are_refused() {
+    for map in ["a:1", "a:1>b", "a>b:1", "a:1>b:0", "a:1>:1", "a:1>b:70000", "::1:1>b:1", "a:1>b:1,", "a:1>b:1,a:1>c:1"]
+    {
+        for scheme in ["redis+cluster://h", "redis+sentinel://h/orders"] {
+            let error = RedisOptions::from_url(&format!("{scheme}?address_map={map}")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misused, "{map}");
+            assert!(error.to_string().contains("address_map="), "{error}");
+        }
+    }
+    for url in ["redis://h?address_map=a:1>b:1", "rediss://h?address_map=a:1>b:1"] {
+        assert_eq!(RedisOptions::from_url(url).unwrap_err().kind(), ErrorKind::Misused);
+    }
+}
+
+#[test]
 fn local_servers_are_recognized() {
     for (url, local) in [
         ("redis://localhost", true),

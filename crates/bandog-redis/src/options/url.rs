@@ -7,7 +7,9 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use bandog_core::{Error, Result};
 use url::{Host, Url};
 
-use super::{Address, Format, Layout, RedisOptions, Semaphores, Sentinels, TlsFiles};
+use super::{
+    Address, AddressMap, Format, Layout, RedisOptions, Semaphores, Sentinels, TlsFiles, address_map::ADDRESS_MAP,
+};
 
 /// The form of a URL for TCP without TLS. Error messages show it.
 const TCP: &str = "redis://[user:password@]host[:port][/db]";
@@ -69,6 +71,8 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
     let semaphores = options.remove(SEMAPHORES).map(|value| Semaphores::parse(&value)).transpose()?.unwrap_or_default();
     let format = Format { layout, semaphores, in_cluster: scheme.is_cluster(), ..Format::default() };
     format.check()?;
+    let address_map =
+        options.remove(ADDRESS_MAP).map(|value| AddressMap::parse(&value)).transpose()?.unwrap_or_default();
     let user = decoded("user", parsed.username())?;
     let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
     let path = parsed.path();
@@ -100,6 +104,8 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         shown_as: None,
         is_sentinel: false,
         replicas: 0,
+        address_map,
+        named: None,
     })
 }
 
@@ -142,11 +148,15 @@ impl Scheme {
     /// The names of the query options that this scheme allows.
     fn allowed_options(self) -> &'static [&'static str] {
         match self {
-            Self::Tcp | Self::Cluster => &[LAYOUT, SEMAPHORES],
-            Self::Tls | Self::ClusterTls => &[LAYOUT, SEMAPHORES, "ca", "cert", "key"],
+            Self::Tcp => &[LAYOUT, SEMAPHORES],
+            Self::Tls => &[LAYOUT, SEMAPHORES, "ca", "cert", "key"],
+            Self::Cluster => &[LAYOUT, SEMAPHORES, ADDRESS_MAP],
+            Self::ClusterTls => &[LAYOUT, SEMAPHORES, ADDRESS_MAP, "ca", "cert", "key"],
             Self::Unix => &[LAYOUT, SEMAPHORES, "db"],
-            Self::Sentinels => &[LAYOUT, SEMAPHORES, "sentinel_user", "sentinel_password"],
-            Self::SentinelsTls => &[LAYOUT, SEMAPHORES, "sentinel_user", "sentinel_password", "ca", "cert", "key"],
+            Self::Sentinels => &[LAYOUT, SEMAPHORES, ADDRESS_MAP, "sentinel_user", "sentinel_password"],
+            Self::SentinelsTls => {
+                &[LAYOUT, SEMAPHORES, ADDRESS_MAP, "sentinel_user", "sentinel_password", "ca", "cert", "key"]
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod address_map;
 mod batches;
 mod check;
 mod cluster;

@@ -54,6 +54,8 @@ fn the_url_of_a_cluster_names_some_of_its_nodes() {
         ("valkey+cluster://app:a,b@h1:7000,h2?timeout=1s", "redis+cluster://h1:7000,h2:6379"),
         ("VALKEYS+CLUSTER://[::1]:7000,h2/?ca=/x.pem&prefix=a:", "rediss+cluster://[::1]:7000,h2:6379"),
         ("redis+cluster://h1,h2?layout=setnx", "redis+cluster://h1:6379,h2:6379?layout=setnx"),
+        ("redis+cluster://h1?address_map=10.0.0.1:7000>h1:7000,[::1]:7000>h1:7001", "redis+cluster://h1:6379"),
+        ("redis+sentinel://h1/orders?address_map=10.0.0.1:7000>h1:7000", "redis+sentinel://h1:26379/orders/0"),
     ] {
         assert_eq!(store(url), same, "{url}");
     }
