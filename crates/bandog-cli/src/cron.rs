@@ -41,6 +41,9 @@ Examples:
         /// The time zone of the expression, an IANA name.
         #[arg(long, default_value = "UTC", value_name = "ZONE")]
         zone: String,
+        /// Use the rules of this machine (`$TZDIR` or /usr/share/zoneinfo) instead of the built-in table.
+        #[arg(long)]
+        system_zones: bool,
     },
     /// Describes an expression in words.
     #[command(after_help = "\
@@ -104,8 +107,9 @@ enum Days {
 /// Runs the command, which uses no store.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     match &args.verb {
-        Verb::Next { expression, from, count, zone } => {
-            let zone = Zone::named(zone).map_err(|error| Fault::usage(error.to_string()))?;
+        Verb::Next { expression, from, count, zone, system_zones } => {
+            let find = if *system_zones { Zone::of_system } else { Zone::named };
+            let zone = find(zone).map_err(|error| Fault::usage(error.to_string()))?;
             next(&expression.read()?.in_zone(zone), from.unwrap_or_else(|| SystemTime::now().into()), *count)
         }
         Verb::Explain { expression, lang } => explain(&expression.read()?, lang.unwrap_or_else(Lang::of_environment)),

@@ -68,8 +68,9 @@ The file:
   command = [\"./report\", \"-v\"]   # or a text for sh -c
 
   A job may have initial_delay, overlap (skip, queue(N), allow(N), replace), catch_up (skip,
-  once, all(N)), misfire_grace, on_crash (abandon, retry, retry(N)), timeout, lease, retry, jitter,
-  enabled and env.
+  once, all(N)), window, misfire_grace, on_crash (abandon, retry, retry(N)), timeout, grace, lease,
+  retry, pause_after, jitter, scope, store_down, revision, enabled and env; with cron also dialect,
+  day_match and daylight. zones = \"system\" before the first job uses the time zones of the machine.
 
 Signals:
   TERM, INT, HUP and QUIT stop bandog: it claims no further tick, lets present runs continue for

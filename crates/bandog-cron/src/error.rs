@@ -43,6 +43,8 @@ pub(crate) enum Remedy {
     /// The setting is the Unix dialect. The expression was refused by `dialect`. In the Unix dialect, the expression is
     /// valid, and `meaning` describes it.
     Unix { dialect: Dialect, meaning: String },
+    /// The setting is a time zone, which the expression names in its first word, as some crontabs do.
+    Zone { zone: String },
     /// The setting is a [`DayMatch`](crate::DayMatch). The expression was refused because it restricts both day fields.
     Days,
 }
@@ -60,6 +62,14 @@ impl Remedy {
                 let mut name = dialect.to_string();
                 name[..1].make_ascii_uppercase();
                 format!("{name} begins with seconds; read by {unix} it means: {meaning}")
+            }
+            Self::Zone { zone } => {
+                let setting = match phrasing {
+                    Phrasing::Calls => format!("zone({zone:?})"),
+                    Phrasing::Keys => format!("zone = {zone:?}"),
+                    Phrasing::Options => format!("--zone {zone}"),
+                };
+                format!("the zone is a setting of its own: remove this word, and write {setting}")
             }
             Self::Days => {
                 let (and, or) = match phrasing {

@@ -74,6 +74,10 @@ pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
         *empty_word = word;
         count += 1;
     }
+    if let Some(("CRON_TZ" | "TZ", zone)) = words[0].text.split_once('=') {
+        let fault = words[0].fault(None, "an expression has no variables", "");
+        return Err(Fault { remedy: Some(Remedy::Zone { zone: zone.to_owned() }), ..fault });
+    }
     if words[0].text.starts_with('@') {
         return parse_macro(text, words[0], words[1], dialect);
     }

@@ -1,9 +1,12 @@
 //! Time zones, and the search for the fires of an expression in a zone. A zone has a table of its offsets from UTC, and
 //! of the instants at which the offset changes.
 
+mod hint;
+
 use std::{
     collections::BTreeMap,
-    fmt,
+    env, fmt, fs,
+    path::PathBuf,
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
@@ -24,7 +27,7 @@ const DAY: i64 = 86_400;
 /// A time zone. A zone is cheap to clone, because all clones share one table of about 8 KB.
 ///
 /// The rules of a zone come from the IANA table that is built into the program, so all replicas of one build use the
-/// same rules. Only [`Zone::from_tzif`] uses other rules.
+/// same rules. [`Zone::of_system`] and [`Zone::from_tzif`] use other rules.
 ///
 /// ```
 /// use bandog_cron::{Cron, Zone};
@@ -88,6 +91,37 @@ impl Zone {
         let name = rules.iana_name().unwrap_or(name).to_owned();
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(known.entry(name.as_str().into()).or_insert_with(|| Self::from_rules(&name, rules)).clone())
+    }
+
+    /// The zone with this IANA name, with the rules of this machine: those in the directory of the variable `TZDIR`, or in
+    /// `/usr/share/zoneinfo`. An update of the system's table is used by the next start of the program.
+    ///
+    /// All replicas should have the same version of the table. The call reads a file.
+    ///
+    /// # Errors
+    /// The call fails if the system has no table, or no such name in its table.
+    ///
+    /// ```
+    /// # use bandog_cron::Zone;
+    /// assert_eq!(Zone::of_system("UTC")?, Zone::UTC);
+    /// assert!(Zone::of_system("../passwd").is_err());
+    /// # Ok::<(), bandog_cron::ZoneError>(())
+    /// ```
+    pub fn of_system(name: &str) -> Result<Self, ZoneError> {
+        if name.eq_ignore_ascii_case("UTC") || name == "Z" {
+            return Ok(Self::UTC);
+        }
+        let is_sign = |c: char| c.is_ascii_alphanumeric() || "_+-/".contains(c);
+        if !name.chars().all(is_sign) || name.split('/').any(str::is_empty) {
+            return Err(ZoneError::new(name, "is no name of a zone"));
+        }
+        // A file system distinguishes upper and lower case.
+        let known = DATABASE.get(name).ok().and_then(|rules| rules.iana_name().map(str::to_owned));
+        let name = known.as_deref().unwrap_or(name);
+        let directory = env::var_os("TZDIR").map_or_else(|| PathBuf::from("/usr/share/zoneinfo"), PathBuf::from);
+        let file = fs::read(directory.join(name))
+            .map_err(|_| ZoneError::new(name, "is not in the system's table of zones"))?;
+        Self::from_tzif(name, &file)
     }
 
     /// A zone with the rules of a compiled file (TZif, the format of `/usr/share/zoneinfo`).
@@ -303,7 +337,7 @@ impl ZoneError {
 
 impl fmt::Display for ZoneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}; examples are Asia/Shanghai and UTC", self.name, self.what)
+        write!(f, "{:?} {}; {}", self.name, self.what, hint::hint(&self.name))
     }
 }
 

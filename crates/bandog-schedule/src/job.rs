@@ -6,7 +6,7 @@ mod draft;
 use std::{fmt, num::NonZeroU32, panic::Location, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Failure, MAX_TTL, Outcome, Result, check_ttl};
-use bandog_cron::{DayMatch, Daylight, Dialect, Phrasing, Time};
+use bandog_cron::{Cron, DayMatch, Daylight, Dialect, Phrasing, Time};
 
 use self::draft::{CronDraft, TriggerDraft};
 use crate::{
@@ -63,6 +63,20 @@ impl Job {
         let is_dash = expression.is_dash();
         let job = Self::new(name, TriggerDraft::Cron(expression));
         if is_dash { job.disabled() } else { job }
+    }
+
+    /// A job with an expression that is parsed already, with its dialect, its zone and its rule for daylight saving.
+    ///
+    /// ```
+    /// use bandog::schedule::{Cron, Job, Run, Zone};
+    ///
+    /// let cron = Cron::parse("0 15 10 ? * MON-FRI")?.in_zone(Zone::of_system("UTC")?);
+    /// let job = Job::from_cron("report", cron).run(async |_: Run| ());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn from_cron(name: impl AsRef<str>, cron: Cron) -> Self {
+        Self::new(name, TriggerDraft::Parsed(Arc::new(cron)))
     }
 
     /// A job that fires immediately and then once per period. All nodes compute the same ticks. The period must be
@@ -188,7 +202,11 @@ impl Job {
     fn with_cron(mut self, what: &str, set: impl FnOnce(&mut CronDraft)) -> Self {
         match &mut self.when {
             TriggerDraft::Cron(cron) => set(cron),
-            TriggerDraft::FixedRate(_) | TriggerDraft::FixedDelay(_) | TriggerDraft::At(_) | TriggerDraft::Once => {
+            TriggerDraft::Parsed(_)
+            | TriggerDraft::FixedRate(_)
+            | TriggerDraft::FixedDelay(_)
+            | TriggerDraft::At(_)
+            | TriggerDraft::Once => {
                 self.record_error(Error::misused(format!("{what} belongs to cron, but this job has another trigger")));
             }
         }
@@ -199,7 +217,7 @@ impl Job {
     /// from [`Job::at`] cannot have an initial delay. Default: zero.
     pub fn initial_delay(mut self, delay: Duration) -> Self {
         match &self.when {
-            TriggerDraft::Cron(_) | TriggerDraft::At(_) => {
+            TriggerDraft::Cron(_) | TriggerDraft::Parsed(_) | TriggerDraft::At(_) => {
                 self.record_error(Error::misused("initial_delay belongs to fixed_rate, fixed_delay and once"));
             }
             TriggerDraft::FixedRate(_) | TriggerDraft::FixedDelay(_) | TriggerDraft::Once => {

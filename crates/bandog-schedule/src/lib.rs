@@ -31,7 +31,7 @@ mod state;
 mod trigger;
 
 pub use bandog_core::Outcome;
-pub use bandog_cron::{DayMatch, Daylight, Dialect, Time};
+pub use bandog_cron::{Cron, DayMatch, Daylight, Dialect, Time, Zone};
 pub use declared::{Declared, declared};
 pub use inject::Shared;
 pub use job::{Job, MAX_NAME};

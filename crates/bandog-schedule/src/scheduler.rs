@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, panic::Location, sync::Arc, time::Duration};
 
-use bandog_core::{ClientId, Clock, Error, Member, Result};
+use bandog_core::{ClientId, Clock, Error, Member, Result, rounded};
 use bandog_cron::{Cron, Daylight, Rules, Time};
 use bandog_sync::Client;
 use tokio::{
@@ -19,7 +19,7 @@ use crate::{
     policy::Policy,
     register::register,
     state::JobState,
-    trigger::Trigger,
+    trigger::{Trigger, duration_ms},
 };
 
 /// Default duration of the drain. The drain is the time for which runs can continue after the start of a stop.
@@ -276,6 +276,13 @@ fn log_start(entries: &[JobEntry], time: &Timekeeper, pool: usize) {
         while let Some(tick) = trigger.next(cursor).filter(|_| next.len() < 3) {
             next.push(Time::from_millisecond(tick).to_string());
             (cursor.watermark, cursor.next_due) = (tick, None);
+        }
+        let gap = trigger.shortest_gap(time.now()).filter(|gap| 2 * duration_ms(policy.jitter) > *gap);
+        if let Some(gap) = gap {
+            let (jitter, gap) = (rounded(policy.jitter), rounded(Duration::from_millis(gap.unsigned_abs())));
+            tracing::warn!(
+                job = %name, "the jitter of {jitter} is more than half of the shortest time between two ticks, {gap}"
+            );
         }
         let (trigger, zone, next) = (trigger.text(), trigger.zone(), next.join(", "));
         let (overlap, catch_up, on_crash) = (policy.overlap, policy.catch_up, policy.on_crash);

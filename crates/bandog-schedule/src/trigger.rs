@@ -13,6 +13,9 @@ pub(crate) type DurationMs = i64;
 /// Minimum period of a fixed rate and of a fixed delay.
 pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
+/// Number of ticks whose distances [`Trigger::shortest_gap`] compares.
+const GAPS: usize = 50;
+
 /// The rule that says when a job is due. Durations and instants are in milliseconds.
 #[derive(Debug, Clone)]
 pub(crate) enum Trigger {
@@ -65,6 +68,19 @@ impl Trigger {
             cursor.next_due = None;
             Some(tick)
         })
+    }
+
+    /// The shortest time between two of the next ticks. None: the job has no further tick, or the next tick depends on the
+    /// end of a run.
+    pub(crate) fn shortest_gap(&self, now: UnixMs) -> Option<DurationMs> {
+        match self {
+            Self::Cron(cron) => {
+                let ticks: Vec<_> = cron.after(Time::from_millisecond(now)).take(GAPS + 1).collect();
+                ticks.windows(2).map(|pair| pair[1].millisecond() - pair[0].millisecond()).min()
+            }
+            Self::FixedRate(period) => Some(*period),
+            Self::FixedDelay(_) | Self::At(_) | Self::Once | Self::Never => None,
+        }
     }
 
     /// The delay of a job with a fixed delay. 0 for other triggers, which do not use the `next_due` of the job's state.

@@ -2,13 +2,18 @@
 
 use std::{
     io::{self, Write},
+    num::NonZeroU32,
     time::{Duration, SystemTime},
 };
 
 use bandog::schedule::JobRow;
 use serde::Serialize;
 
-use super::{entry::JobEntry, file::JobFile, program};
+use super::{
+    entry::{JobEntry, Rare},
+    file::JobFile,
+    program,
+};
 use crate::{
     console::{escaped, report},
     exit_code::ExitCode,
@@ -39,6 +44,12 @@ pub(super) struct JobJson<'a> {
     lease_ms: Option<u128>,
     retry: String,
     jitter_ms: u128,
+    window_ms: Option<u128>,
+    grace_ms: Option<u128>,
+    pause_after: Option<NonZeroU32>,
+    revision: Option<u64>,
+    scope: Option<String>,
+    store_down: Option<String>,
 }
 
 impl<'a> From<&'a JobEntry> for JobJson<'a> {
@@ -63,15 +74,32 @@ impl<'a> From<&'a JobEntry> for JobJson<'a> {
             lease_ms: entry.lease.map(|lease| lease.as_millis()),
             retry: entry.retry.to_string(),
             jitter_ms: entry.jitter.as_millis(),
+            window_ms: entry.rare.window.map(|window| window.as_millis()),
+            grace_ms: entry.rare.grace.map(|grace| grace.as_millis()),
+            pause_after: entry.rare.pause_after,
+            revision: entry.rare.revision,
+            scope: entry.rare.scope.map(|scope| scope.to_string()),
+            store_down: entry.rare.store_down.map(|policy| policy.to_string()),
         }
     }
 }
 
-/// Warns if the command of a job cannot be run now.
+/// Number of fires whose distances are compared with the jitter.
+const COMPARED: usize = 50;
+
+/// Warns if the command of a job cannot be run now, and if its jitter is too long.
 pub(super) fn warn(entry: &JobEntry) {
     if let Err(missing) = program::check(&entry.command, &entry.env) {
         let program = entry.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         report(&format!("{}: {missing}: {program:?}; its runs will fail until it exists", entry.name));
+    }
+    let fires = entry.fires(SystemTime::now().into(), COMPARED);
+    let gap =
+        fires.windows(2).filter_map(|pair| u64::try_from(pair[1].millisecond() - pair[0].millisecond()).ok()).min();
+    if let Some(gap) = gap.map(Duration::from_millis).filter(|gap| entry.jitter > *gap / 2) {
+        let [jitter, gap] = [entry.jitter, gap].map(humantime::format_duration);
+        let what = "is more than half of the shortest time between two ticks";
+        report(&format!("{}: its jitter of {jitter} {what}, {gap}; runs may follow each other closely", entry.name));
     }
 }
 
@@ -131,6 +159,13 @@ fn policy(entry: &JobEntry, lease: Option<Duration>) -> String {
     words.extend(entry.timeout.map(|timeout| format!("timeout {}", span(timeout))));
     let retry = entry.retry.to_string();
     words.extend((!retry.starts_with("0 ")).then(|| format!("retry {retry}")));
+    let Rare { window, grace, pause_after, revision, scope, store_down } = &entry.rare;
+    words.extend(window.map(|window| format!("window {}", span(window))));
+    words.extend(grace.map(|grace| format!("grace {}", span(grace))));
+    words.extend(pause_after.map(|failures| format!("pause_after {failures}")));
+    words.extend(revision.map(|revision| format!("revision {revision}")));
+    words.extend(scope.map(|scope| format!("scope {scope}")));
+    words.extend(store_down.map(|policy| format!("store_down {policy}")));
     words.extend((!entry.jitter.is_zero()).then(|| format!("jitter {}", span(entry.jitter))));
     words.join(", ")
 }

@@ -5,13 +5,15 @@ mod read;
 
 use std::{ffi::OsString, num::NonZeroU32, time::Duration};
 
-use bandog::schedule::{CatchUp, Job, OnCrash, Overlap, Retry};
+use bandog::schedule::{CatchUp, Job, OnCrash, Overlap, Retry, Scope, StoreDown};
 use bandog_cron::{Cron, Time, Zone};
 
-pub(super) use self::read::{read, report_duplicates};
+pub(super) use self::read::{Zones, read, report_duplicates};
 
 /// Default maximum number of waiting ticks of a job with a fixed rate, as in [`Job::fixed_rate`].
 const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
+/// Time for the report of a killed command, which the scheduler gives to a run in addition to the command's grace.
+const REPORT: Duration = Duration::from_secs(1);
 /// Default maximum delay of a tick, as in [`Job::misfire_grace`].
 const MISFIRE_GRACE: Duration = Duration::from_secs(60);
 
@@ -33,6 +35,18 @@ pub(super) struct JobEntry {
     pub(super) retry: Retry,
     pub(super) jitter: Duration,
     pub(super) enabled: bool,
+    pub(super) rare: Rare,
+}
+
+/// Settings of a job that few files have. None means the default of [`Job`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rare {
+    pub(super) window: Option<Duration>,
+    pub(super) grace: Option<Duration>,
+    pub(super) pause_after: Option<NonZeroU32>,
+    pub(super) revision: Option<u64>,
+    pub(super) scope: Option<Scope>,
+    pub(super) store_down: Option<StoreDown>,
 }
 
 /// The trigger of a job.
@@ -85,6 +99,11 @@ impl Trigger {
     }
 }
 
+/// Sets what the file sets.
+fn set<T>(job: Job, value: Option<T>, setter: fn(Job, T) -> Job) -> Job {
+    value.into_iter().fold(job, setter)
+}
+
 /// The instant that is `delay` after `time`.
 fn later(time: Time, delay: Duration) -> Time {
     Time::from_millisecond(time.millisecond().saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)))
@@ -116,7 +135,7 @@ impl JobEntry {
     /// The job for the scheduler, without the function that a run calls.
     pub(super) fn job(&self) -> Job {
         let mut job = match &self.trigger {
-            Trigger::Cron(cron) => Job::cron(&self.name, cron.text()).zone(cron.zone().name()),
+            Trigger::Cron(cron) => Job::from_cron(&self.name, (**cron).clone()),
             Trigger::FixedRate(period) => Job::fixed_rate(&self.name, *period).initial_delay(self.initial_delay),
             Trigger::FixedDelay(delay) => Job::fixed_delay(&self.name, *delay).initial_delay(self.initial_delay),
             Trigger::At(time) => Job::at(&self.name, *time),
@@ -129,6 +148,13 @@ impl JobEntry {
         if let Some(lease) = self.lease {
             job = job.lease(lease);
         }
+        let Rare { window, grace, pause_after, revision, scope, store_down } = &self.rare;
+        job = set(job, *window, Job::window);
+        job = set(job, grace.map(|grace| grace + REPORT), Job::grace);
+        job = set(job, *pause_after, Job::pause_after);
+        job = set(job, *revision, Job::revision);
+        job = set(job, *scope, Job::scope);
+        job = set(job, *store_down, Job::store_down);
         if self.enabled { job } else { job.disabled() }
     }
 }

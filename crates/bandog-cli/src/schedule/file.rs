@@ -8,7 +8,7 @@ use toml::{
 };
 
 use super::{
-    entry::{self, JobEntry},
+    entry::{self, JobEntry, Zones},
     mistakes::Mistakes,
     table::{Table, kind},
     text::Text,
@@ -49,18 +49,23 @@ impl JobFile {
         for error in errors {
             mistakes.syntax(error.span().unwrap_or(0..0), error.message());
         }
-        let root = Table::new("the file", document.get_ref(), &["job", "pool"], &mistakes);
-        let pool = pool(root);
+        let root = Table::new("the file", document.get_ref(), &["job", "pool", "zones"], &mistakes);
+        let (pool, zones) = (pool(root), zones(root));
         let tables = jobs(root, text);
-        let jobs: Vec<_> =
-            tables.iter().filter_map(|(span, table)| entry::read(span.clone(), table, text, &mistakes)).collect();
+        let jobs: Vec<_> = tables
+            .iter()
+            .filter_map(|(span, table)| entry::read(span.clone(), table, text, &mistakes, zones))
+            .collect();
         entry::report_duplicates(&tables, text, &mistakes);
         let list = document.get_ref().get("job").map(Spanned::get_ref);
         if list.is_none_or(|list| list.as_array().is_some_and(|list| list.is_empty())) {
             mistakes.add(0..0, "the file has no [[job]]");
         }
-        let starts: Vec<_> =
-            tables.iter().map(|(span, _)| span.start).chain(root.get("pool").map(|(key, _)| key.start)).collect();
+        let starts: Vec<_> = tables
+            .iter()
+            .map(|(span, _)| span.start)
+            .chain(["pool", "zones"].into_iter().filter_map(|key| Some(root.get(key)?.0.start)))
+            .collect();
         mistakes.into_result(name, text, starts)?;
         Ok(Self { pool, jobs })
     }
@@ -95,6 +100,15 @@ fn pool(root: Table<'_>) -> NonZeroUsize {
         }
     };
     read().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The table of the rules of time zones.
+fn zones(root: Table<'_>) -> Zones {
+    match root.text("zones") {
+        None | Some(("built-in", _)) => Zones::BuiltIn,
+        Some(("system", _)) => Zones::System,
+        Some((_, value)) => root.reject(value, "zones is \"built-in\" or \"system\"").unwrap_or_default(),
+    }
 }
 
 /// The tables of jobs, with the positions of their headers.

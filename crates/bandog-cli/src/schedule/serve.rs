@@ -116,7 +116,7 @@ fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
         command: entry.command.clone(),
         env: entry.env.clone(),
         url: store.for_child(),
-        grace: GRACE,
+        grace: entry.rare.grace.unwrap_or(GRACE),
     }
 }
 

@@ -77,8 +77,21 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// A number that is not smaller than `least`.
+    pub(super) fn number(self, key: &str, least: u64) -> Option<u64> {
+        let (_, value) = self.get(key)?;
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        match number.filter(|number| (least..=u64::from(u32::MAX)).contains(number)) {
+            Some(number) => Some(number),
+            None => self.reject(value, format!("{key} takes a number from {least} to {}", u32::MAX)),
+        }
+    }
+
     /// Reads the value of a key as a policy. If the value is wrong, the parser of the policy provides the message.
-    pub(super) fn policy<T: std::str::FromStr<Err = bandog::Error>>(self, key: &str) -> Option<T> {
+    pub(super) fn policy<T: std::str::FromStr<Err: std::fmt::Display>>(self, key: &str) -> Option<T> {
         let (text, value) = self.text(key)?;
         match text.parse() {
             Ok(policy) => Some(policy),

@@ -70,53 +70,105 @@ fn the_example_of_the_docs_is_a_correct_file() {
 
 #[test]
 fn hints_about_cron_can_be_followed_in_a_file() {
-    let six = "in a file seconds come first";
+    let unix = "there are only 5 fields; Quartz begins with seconds; read by dialect = \"unix\" it means: ";
     let rows = [
-        (
-            "*/5 * * * *",
-            format!(
-                "there are only 5 fields; {six}: if this is a crontab's line, write `0 */5 * * * ?`, which means: Every 5 minutes"
-            ),
-        ),
-        (
-            "0 9 * * 1-5",
-            format!(
-                "there are only 5 fields; {six}: if this is a crontab's line, write `0 0 9 ? * MON-FRI`, which means: At 09:00"
-            ),
-        ),
-        (
-            "30 4 1,15 * *",
-            format!(
-                "there are only 5 fields; {six}: if this is a crontab's line, write `0 30 4 1,15 * ?`, which means: At 04:30"
-            ),
-        ),
-        (
-            "0 0 * * 0,6-7/1",
-            format!(
-                "there are only 5 fields; {six}: if this is a crontab's line, write `0 0 0 ? * SUN,SAT-SUN/1`, which means: At 00:00"
-            ),
-        ),
-        ("15 10 ? * MON#1", format!("there are only 5 fields; {six}: `0 15 10 ? * MON#1` would mean: At 10:15")),
-        ("0 0 13 * 5", format!("there are only 5 fields; {six}, and one day field is ?, as in `0 */5 * * * ?`")),
+        ("*/5 * * * *", format!("{unix}Every 5 minutes")),
+        ("0 9 * * 1-5", format!("{unix}At 09:00, Monday to Friday")),
+        ("15 10 ? * MON#1", "there are only 5 fields; needed are second minute hour".into()),
+        ("0 0 13 * 5", format!("{unix}At 00:00")),
         ("-", "\"-\" is not a cron expression; Spring uses it to disable a job; write enabled = false".into()),
         (
             "@every  1h 30m",
             "@every is a fixed rate, which a cron expression cannot express; write fixed_rate = \"1h 30m\"".into(),
         ),
         ("@reboot", "a cron expression cannot express; a file cannot express that either".into()),
-        ("0 0 0 13 * FRI", "day of week: both day fields are restricted; write ? in one of them; to match".into()),
+        ("0 0 0 13 * FRI", "both day fields are restricted; write ? in one of them, or choose a rule: day_match = \"and\"".into()),
+        (
+            "CRON_TZ=Asia/Shanghai 0 9 * * *",
+            "an expression has no variables; the zone is a setting of its own: remove this word, and write zone = \"Asia/Shanghai\"".into(),
+        ),
     ];
     for (expression, message) in rows {
         let ran = check(&Place::new(), format!("[[job]]\nname = 'x'\ncron = '{expression}'\ncommand = 'true'"), &[]);
         ran.assert_ended(64, &[&message]);
-        for not_here in ["Job::", "DayMatch", "dialect", "attribute"] {
+        for not_here in ["Job::", "DayMatch::", "Dialect::", "attribute"] {
             assert!(!ran.stderr.contains(not_here), "{}", ran.stderr);
         }
-        // The text between backticks is the proposal.
-        for written in ran.stderr.split('`').skip(1).step_by(2) {
-            check(&Place::new(), format!("[[job]]\nname = 'x'\ncron = '{written}'\ncommand = 'true'"), &[])
-                .assert_ended(0, &[]);
-        }
+    }
+}
+
+#[test]
+fn a_file_has_all_settings_of_the_library() {
+    let keys = [
+        "cron = '0 9 13 * FRI'\ndialect = 'unix'\nday_match = 'and'\ndaylight = 'skip'",
+        "window = '2h'\ngrace = '7s'\npause_after = 3\nrevision = 4\nscope = 'each_node'\nstore_down = 'fail_open'",
+    ];
+    let file = format!("[[job]]\nname = 'x'\ncommand = 'true'\n{}", keys.join("\n"));
+    let ran = check(&Place::new(), &file, &["--json"]);
+    ran.assert_ended(0, &[]);
+    let job: serde_json::Value = serde_json::from_str(ran.stdout.trim()).unwrap();
+    let found = ["window_ms", "grace_ms", "pause_after", "revision"].map(|key| job[key].as_u64().unwrap());
+    assert_eq!(found, [7_200_000, 7_000, 3, 4]);
+    assert_eq!((job["scope"].as_str(), job["store_down"].as_str()), (Some("each_node"), Some("fail_open")));
+    // Fridays that are a 13th, and no other day.
+    let days = job["next"].as_array().unwrap().iter().map(|day| day.as_str().unwrap()[8..10].to_owned());
+    assert!(days.clone().count() > 1 && days.clone().all(|day| day == "13"), "{job}");
+    for (setting, words) in [
+        ("fixed_rate = '1s'\ndialect = 'unix'", "dialect is for cron only"),
+        ("fixed_rate = '1s'\npause_after = 0", "pause_after takes a number from 1 to"),
+        ("fixed_rate = '1s'\nscope = 'node'", "scope"),
+        ("cron = '@daily'\nday_match = 'xor'", "allowed are and, or"),
+    ] {
+        check(&Place::new(), format!("[[job]]\nname = 'x'\ncommand = 'true'\n{setting}"), &[])
+            .assert_ended(64, &[words]);
+    }
+}
+
+#[test]
+fn a_file_can_use_the_zones_of_the_machine() {
+    let (place, job) =
+        (Place::new(), "[[job]]\nname = 'x'\ncommand = 'true'\ncron = '0 0 9 * * ?'\nzone = 'Asia/Here'");
+    fs::create_dir_all(place.path("zones/Asia")).unwrap();
+    // A zone of an administrator, which the built-in table does not have: nine hours ahead of UTC.
+    let mut zone = b"TZif2".to_vec();
+    zone.extend([0; 15]);
+    let counts = |at: u8| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, at];
+    zone.extend(counts(4));
+    zone.extend([0, 0, 0x7e, 0x90, 0, 0, b'H', b'S', b'T', 0]);
+    zone.extend(b"TZif2");
+    zone.extend([0; 15]);
+    zone.extend(counts(4));
+    zone.extend([0, 0, 0x7e, 0x90, 0, 0, b'H', b'S', b'T', 0]);
+    zone.extend(b"\nHST-9\n");
+    fs::write(place.path("zones/Asia/Here"), zone).unwrap();
+    fs::write(place.path("jobs.toml"), format!("zones = 'system'\n{job}")).unwrap();
+    let here = |args: &[&str]| {
+        let mut command = place.bandog(args);
+        command.env("TZDIR", place.path("zones"));
+        Ran::from(command)
+    };
+    let ran = here(&["schedule", "jobs.toml", "--check", "--json"]);
+    ran.assert_ended(0, &[]);
+    assert!(ran.stdout.contains("T09:00:00+09:00"), "{ran:?}");
+    let ran = here(&["cron", "next", "0 0 9 * * ?", "--zone", "Asia/Here", "--system-zones"]);
+    assert!(ran.stdout.contains("T09:00:00+09:00"), "{ran:?}");
+    check(&place, job, &[]).assert_ended(64, &["is not a zone of the IANA table"]);
+    check(&place, format!("zones = 'mine'\n{job}"), &[]).assert_ended(64, &["\"built-in\" or \"system\""]);
+}
+
+#[test]
+fn a_jitter_of_more_than_half_a_period_is_a_warning() {
+    let words = "its jitter of 40m is more than half of the shortest time between two ticks, 1h";
+    for (trigger, jitter, warns) in [
+        ("cron = '0 0 * * * ?'", "40m", true),
+        ("fixed_rate = '1h'", "40m", true),
+        ("cron = '0 0 * * * ?'", "30m", false),
+        ("fixed_delay = '1h'", "40m", false),
+    ] {
+        let ran =
+            check(&Place::new(), format!("[[job]]\nname = 'x'\ncommand = 'true'\n{trigger}\njitter = '{jitter}'"), &[]);
+        ran.assert_ended(0, &[]);
+        assert_eq!(ran.stderr.contains(words), warns, "{trigger}: {ran:?}");
     }
 }
 

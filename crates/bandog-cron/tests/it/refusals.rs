@@ -255,3 +255,34 @@ fn a_hint_that_is_followed_never_changes_the_meaning() {
         assert!(error.picture().ends_with(error.hint()) && !error.hint().contains("DayMatch"), "{error}");
     }
 }
+
+#[test]
+fn a_name_that_is_no_zone_gets_the_hint_that_helps() {
+    for (name, hint) in [
+        ("GMT+8", "write Etc/GMT-8, or name a place"),
+        ("UTC-03:00", "write Etc/GMT+3, or name a place"),
+        ("+0530", "an offset is no zone; name a place"),
+        ("local", "there is no local zone"),
+        ("Shanghai", "did you mean Asia/Shanghai?"),
+        ("Europe/Berln", "did you mean Europe/Berlin?"),
+        ("America/New York", "did you mean America/New_York?"),
+        ("Mars/Olympus", "examples are Asia/Shanghai and UTC"),
+        ("", "examples are Asia/Shanghai and UTC"),
+    ] {
+        let error = Zone::named(name).unwrap_err().to_string();
+        assert!(error.contains(hint), "{name:?}: {error}");
+    }
+}
+
+#[test]
+fn the_table_is_that_of_2026f_or_later() {
+    assert!(Zone::table() >= "2026f", "{}", Zone::table());
+}
+
+#[test]
+fn an_expression_that_names_its_zone_gets_the_setting() {
+    let error = Cron::parse("CRON_TZ=Asia/Shanghai 0 9 * * *").unwrap_err();
+    assert!(error.to_string().ends_with("remove this word, and write zone(\"Asia/Shanghai\")"), "{error}");
+    let hint = error.phrased(Phrasing::Options).hint().to_owned();
+    assert!(hint.ends_with("--zone Asia/Shanghai"), "{hint}");
+}

@@ -10,6 +10,7 @@ use crate::trigger::{Trigger, duration_ms};
 /// A trigger before its values are checked.
 pub(super) enum TriggerDraft {
     Cron(CronDraft),
+    Parsed(Arc<Cron>),
     FixedRate(Duration),
     FixedDelay(Duration),
     At(Time),
@@ -35,6 +36,10 @@ impl TriggerDraft {
         Ok(match self {
             Self::Cron(cron) if !enabled && cron.is_dash() => Trigger::Never,
             Self::Cron(cron) => Trigger::Cron(Arc::new(cron.prepare()?)),
+            Self::Parsed(cron) if cron.never_fires() => {
+                return Err(Error::misused(format!("{:?} never fires: no year has such a day", cron.text())));
+            }
+            Self::Parsed(cron) => Trigger::Cron(Arc::clone(cron)),
             Self::FixedRate(period) => Trigger::FixedRate(duration_ms(*period)),
             Self::FixedDelay(delay) => Trigger::FixedDelay(duration_ms(*delay)),
             Self::At(time) => Trigger::At(time.millisecond()),

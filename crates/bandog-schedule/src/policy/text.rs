@@ -113,6 +113,15 @@ impl fmt::Display for OnCrash {
     }
 }
 
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cluster => "cluster",
+            Self::EachNode => "each_node",
+        })
+    }
+}
+
 impl FromStr for Scope {
     type Err = Error;
 
@@ -122,6 +131,15 @@ impl FromStr for Scope {
             "each_node" => Ok(Self::EachNode),
             _ => unknown("scope", text, "cluster or each_node"),
         }
+    }
+}
+
+impl fmt::Display for StoreDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FailClosed => "fail_closed",
+            Self::FailOpen => "fail_open",
+        })
     }
 }
 

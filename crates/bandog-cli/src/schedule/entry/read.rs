@@ -1,18 +1,18 @@
 //! Reads a job from its table in the file.
 
-use std::{collections::BTreeMap, ffi::OsString, ops::Range, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, num::NonZeroU32, ops::Range, time::Duration};
 
 use bandog::{
     MIN_TTL,
     schedule::{CatchUp, MAX_NAME, OnCrash, Retry},
 };
-use bandog_cron::{Cron, ParseError, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Daylight, Dialect, ParseError, Time, Zone, ZoneError};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use super::{JobEntry, MISFIRE_GRACE, Trigger, hint};
+use super::{JobEntry, MISFIRE_GRACE, Rare, Trigger, hint};
 use crate::schedule::{
     mistakes::Mistakes,
     table::{Table, kind},
@@ -20,7 +20,7 @@ use crate::schedule::{
 };
 
 /// The keys of a job.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 27] = [
     "name",
     "cron",
     "fixed_rate",
@@ -39,11 +39,41 @@ const KEYS: [&str; 18] = [
     "jitter",
     "enabled",
     "env",
+    "dialect",
+    "day_match",
+    "daylight",
+    "window",
+    "grace",
+    "pause_after",
+    "revision",
+    "scope",
+    "store_down",
 ];
+/// The keys that only a cron expression has.
+const OF_CRON: [&str; 4] = ["zone", "dialect", "day_match", "daylight"];
 /// The keys of the triggers.
 const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
 /// Prefix of the variables that are reserved for bandog.
 const RESERVED_PREFIX: &str = "BANDOG_";
+/// The table of the rules of time zones.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::schedule) enum Zones {
+    /// That of the program.
+    #[default]
+    BuiltIn,
+    /// That of the machine.
+    System,
+}
+
+impl Zones {
+    fn find(self, name: &str) -> Result<Zone, ZoneError> {
+        match self {
+            Self::BuiltIn => Zone::named(name),
+            Self::System => Zone::of_system(name),
+        }
+    }
+}
+
 /// Minimum period, and minimum timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -54,6 +84,7 @@ pub(in crate::schedule) fn read(
     entries: &DeTable<'_>,
     text: &Text<'_>,
     mistakes: &Mistakes,
+    zones: Zones,
 ) -> Option<JobEntry> {
     let called = match entries.get("name").map(Spanned::get_ref) {
         Some(DeValue::String(name)) => format!("the job {name:?}"),
@@ -62,7 +93,7 @@ pub(in crate::schedule) fn read(
     let table = Table::new(&called, entries, &KEYS, mistakes);
     let name = table.required("name", header.clone(), name(table));
     let command = table.required("command", header.clone(), command(table));
-    let trigger = trigger(table, header, text);
+    let trigger = trigger(table, header, text, zones);
     let initial_delay = initial_delay(table);
     let env = env(table);
     let jitter = table.duration("jitter", Duration::ZERO);
@@ -71,6 +102,14 @@ pub(in crate::schedule) fn read(
     let lease = table.duration("lease", MIN_TTL);
     let (overlap, catch_up, on_crash) = (table.policy("overlap"), table.policy("catch_up"), table.policy("on_crash"));
     let (retry, enabled) = (retry(table), table.flag("enabled"));
+    let rare = Rare {
+        window: table.duration("window", Duration::ZERO),
+        grace: table.duration("grace", Duration::ZERO),
+        pause_after: table.number("pause_after", 1).and_then(|number| NonZeroU32::new(u32::try_from(number).ok()?)),
+        revision: table.number("revision", 0),
+        scope: table.policy("scope"),
+        store_down: table.policy("store_down"),
+    };
     let trigger = trigger?;
     Some(JobEntry {
         name: name?.into(),
@@ -86,6 +125,7 @@ pub(in crate::schedule) fn read(
         retry: retry.unwrap_or(Retry::times(0)),
         jitter: jitter.unwrap_or_default(),
         enabled: enabled.unwrap_or(true),
+        rare,
         trigger,
     })
 }
@@ -151,16 +191,15 @@ fn command(table: Table<'_>) -> Option<Vec<OsString>> {
     Some(words.into_iter().map(OsString::from).collect())
 }
 
-/// Reads the trigger. All mistakes in the keys of triggers and in `zone` are reported.
-fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Trigger> {
+/// Reads the trigger. All mistakes in the keys of triggers and of cron expressions are reported.
+fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>, zones: Zones) -> Option<Trigger> {
     let given: Vec<_> = TRIGGERS.into_iter().filter_map(|key| Some((key, table.get(key)?.0))).collect();
-    if let Some((zone, _)) = table.get("zone")
-        && !given.is_empty()
-        && !given.iter().any(|(key, _)| *key == "cron")
-    {
-        table.mistakes().add(zone, "zone is for cron only; the other triggers use no time zone");
+    if !given.is_empty() && !given.iter().any(|(key, _)| *key == "cron") {
+        for (key, (place, _)) in OF_CRON.into_iter().filter_map(|key| Some((key, table.get(key)?))) {
+            table.mistakes().add(place, format!("{key} is for cron only"));
+        }
     }
-    let zone = zone(table);
+    let zone = zone(table, zones);
     let in_zone = |cron: Cron| Some(Trigger::Cron(Box::new(cron.in_zone(zone?))));
     // All triggers are read, so that all mistakes are reported.
     let read = [
@@ -190,7 +229,13 @@ fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Tr
 
 fn cron(table: Table<'_>, text: &Text<'_>) -> Option<Cron> {
     let (expression, value) = table.text("cron")?;
-    let cron = match Cron::parse(expression) {
+    let dialect: Dialect = table.policy("dialect").unwrap_or_default();
+    let rules = match table.policy::<DayMatch>("day_match") {
+        Some(days) => dialect.days(days),
+        None => dialect.into(),
+    };
+    let daylight = table.policy::<Daylight>("daylight");
+    let cron = match Cron::parse_with(expression, rules) {
         Ok(cron) => cron,
         Err(error) => {
             let (at, said) = position(&error, expression, value, text);
@@ -201,7 +246,10 @@ fn cron(table: Table<'_>, text: &Text<'_>) -> Option<Cron> {
     if cron.never_fires() {
         return table.reject(value, "this expression can never fire: no year has such a date");
     }
-    Some(cron)
+    Some(match daylight {
+        Some(daylight) => cron.on_daylight(daylight),
+        None => cron,
+    })
 }
 
 /// The position of the mistake in the file, and the parser's message. If the expression contains escapes in the file,
@@ -229,12 +277,12 @@ fn position(
 }
 
 /// The zone of the job, or UTC if the job sets no zone. None if the zone is wrong.
-fn zone(table: Table<'_>) -> Option<Zone> {
+fn zone(table: Table<'_>, zones: Zones) -> Option<Zone> {
     if table.get("zone").is_none() {
         return Some(Zone::UTC);
     }
     let (name, value) = table.text("zone")?;
-    Zone::named(name).map_err(|error| table.reject::<()>(value, error.to_string())).ok()
+    zones.find(name).map_err(|error| table.reject::<()>(value, error.to_string())).ok()
 }
 
 fn at(table: Table<'_>) -> Option<Time> {
