@@ -57,7 +57,8 @@ impl Page {
         self
     }
 
-    /// Allows requests with this token to run, pause, resume and cancel jobs. Such a request has the header
+    /// Allows requests with this token to act: to run, pause, resume, cancel, backfill and forget jobs, to pause nodes,
+    /// and to release locks. Such a request has the header
     /// `Authorization: Bearer TOKEN`. The page asks the viewer for the token. The token is never in a URL, a response
     /// or a log. Make the token once, with `head -c 24 /dev/urandom | base64`, and give it to the service as a secret.
     ///

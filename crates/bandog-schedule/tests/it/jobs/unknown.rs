@@ -1,6 +1,6 @@
 //! Jobs that no node has any more.
 
-use bandog_schedule::{Presence, TestScheduler};
+use bandog_schedule::{OnCrash, Presence, TestScheduler};
 
 use super::*;
 
@@ -84,6 +84,27 @@ async fn a_job_that_no_live_node_has_is_marked_at_once() {
     test.advance(Duration::from_secs(1)).await;
     assert_eq!(presences().await, rows(Presence::Present, true, Presence::Present, true));
     test.stop().await.unwrap();
+}
+
+/// A node dies in the first attempt, and another node completes the run: one run, which is ok. The history has both attempts.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_another_node_repeats_counts_once() {
+    let job = || {
+        let long = async |run: Run| time::sleep(Duration::from_secs(if run.attempt() == 1 { 3_600 } else { 1 })).await;
+        Job::cron("job", "0 0 1 * * ?").on_crash(OnCrash::Retry).run(long)
+    };
+    let mut test = TestScheduler::at("2026-06-01T00:59:30Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-06-01T01:00:10Z").await;
+    let replica = test.runs()[0].replica;
+    test.crash(replica);
+    test.advance_to("2026-06-01T02:00:00Z").await;
+    let row = test.jobs().show("job").await.unwrap();
+    assert_eq!((row.ok, row.failed, row.lost, row.cancelled), (1, 0, 0, 0));
+    let history = test.jobs().history("job").await.unwrap();
+    let attempts: Vec<_> = history.iter().map(|run| (run.attempt, run.state, run.retried)).collect();
+    assert_eq!(attempts, [(2, State::Ok, false), (1, State::Lost, true)]);
+    let failures = history.iter().filter(|run| run.state == State::Lost && !run.retried).count();
+    assert_eq!(failures, 0, "the page counts no failure either");
 }
 
 #[tokio::test(start_paused = true)]
