@@ -31,7 +31,7 @@ impl JobTable {
         &self[job].definition.name
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, &JobEntry)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, &JobEntry)> + Clone {
         (0..).zip(&self.entries)
     }
 
@@ -40,7 +40,7 @@ impl JobTable {
     }
 
     /// The jobs in the store.
-    pub(super) fn shared(&self) -> impl Iterator<Item = (JobId, &JobEntry)> {
+    pub(super) fn shared(&self) -> impl Iterator<Item = (JobId, &JobEntry)> + Clone {
         self.iter().filter(|(_, entry)| entry.is_shared)
     }
 
