@@ -13,7 +13,7 @@ use crate::{
     exit_code::ExitCode,
     extend,
     fault::Fault,
-    jobs, latch, limit, lock, ls, man, page,
+    forget, jobs, latch, limit, lock, ls, man, page,
     process_tree::heir,
     release,
     schedule::{self, keep},
@@ -55,6 +55,7 @@ Examples:
   bandog show deploy                              its holder and its waiters
   bandog ls 'order-*'                             the locks that are held
   bandog release deploy --force                   take it from a holder that hangs
+  bandog forget 'order-*' --unused 90d            delete what the store keeps for old names
   bandog latch import wait --timeout 1h           wait until all parts of the work are done
   bandog schedule jobs.toml --check               check a file of jobs
   bandog torture --for 2m                         what a failover of your store does to locks
@@ -79,6 +80,7 @@ enum Visible {
     Release(release::Args),
     Acquire(acquire::Args),
     Extend(extend::Args),
+    Forget(forget::Args),
     Latch(latch::Args),
     Limit(limit::Args),
     Doctor(doctor::Args),
@@ -162,6 +164,7 @@ impl Visible {
             Self::Release(args) => release::run(&args),
             Self::Acquire(args) => acquire::run(&args),
             Self::Extend(args) => extend::run(&args),
+            Self::Forget(args) => forget::run(&args),
             Self::Latch(args) => latch::run(&args),
             Self::Limit(args) => limit::run(&args),
             Self::Doctor(args) => doctor::run(&args),

@@ -52,6 +52,11 @@ impl Fault {
         Self { code: change(self.code), ..self }
     }
 
+    /// The same error with a further line.
+    pub(crate) fn with_line(self, line: &str) -> Self {
+        Self { message: format!("{}\n  {line}", self.message), ..self }
+    }
+
     /// The message's first line, without the store and the advice.
     pub(crate) fn in_short(&self) -> String {
         self.message.lines().next().unwrap_or_default().to_owned()

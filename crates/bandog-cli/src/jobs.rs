@@ -2,7 +2,6 @@
 
 mod backfill;
 mod cancel;
-mod confirm;
 mod forget;
 mod history;
 mod list;

@@ -9,6 +9,7 @@ compile_error!(
 mod acquire;
 mod args;
 mod completions;
+mod confirm;
 mod console;
 mod cron;
 mod demo;
@@ -17,6 +18,7 @@ mod exec;
 mod exit_code;
 mod extend;
 mod fault;
+mod forget;
 mod holder_text;
 mod http;
 mod jobs;

@@ -7,7 +7,10 @@ use std::{
 
 use async_trait::async_trait;
 
-use crate::{ClientId, Error, ErrorKind, Fence, Fences, Finding, Key, Kind, MAX_BLOCK, Member, Result};
+use crate::{
+    ClientId, Error, ErrorKind, Fence, Fences, Finding, IfUnused, Key, Kind, MAX_BLOCK, Member, NamesPage, Result,
+    Usage,
+};
 
 /// One lock, as it is in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -309,8 +312,8 @@ fn token(glob: &[char], at: usize) -> (Option<Token>, usize) {
     }
 }
 
-/// Operations for operators: they show the locks of a store, its clients and its health. Only [`Inspect::evict`]
-/// and [`Inspect::forget`] change data.
+/// Operations for operators: they show the locks of a store, its clients and its health. Only [`Inspect::evict`],
+/// [`Inspect::forget`] and [`Inspect::usage`] change data.
 #[async_trait]
 pub trait Inspect: Send + Sync + 'static {
     /// The held locks whose names match the pattern, sorted by name.
@@ -386,6 +389,31 @@ pub trait Inspect: Send + Sync + 'static {
     /// As [`Inspect::evict`].
     async fn forget(&self, key: &Key) -> Result<bool> {
         Err(Error::new(ErrorKind::Unsupported, "this backend cannot delete names").during("forget").at(key))
+    }
+
+    /// Reads a part of the names for which the store keeps a fence. `after` is [`NamesPage::next`] of the part before; None
+    /// for the first part. A name that is granted for the first time meanwhile can be left out.
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`]. The default implementation returns [`ErrorKind::Unsupported`].
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        let _ = (pattern, unused_for, after);
+        Err(Error::new(ErrorKind::Unsupported, "this backend cannot search names").during("forget"))
+    }
+
+    /// Checks which of these names are unused: free, without a claim that has a place, and last granted at least
+    /// `unused_for` ago by the store's clock. With [`IfUnused::Forget`], the store deletes what it keeps for the unused
+    /// names; the check of a name and its deletion are one step. Returns one answer for each key.
+    ///
+    /// The next fence of a name that was forgotten is greater than each fence before, unless the store's clock was set back
+    /// by more than `unused_for` since the last grant. The names of semaphores are never unused, because the number of their
+    /// permits is a setting.
+    ///
+    /// # Errors
+    /// As [`Inspect::names_page`]. Some of the names can be forgotten nevertheless.
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        let _ = (keys, unused_for, then);
+        Err(Error::new(ErrorKind::Unsupported, "this backend cannot forget unused names").during("forget"))
     }
 
     /// Checks the store and its environment for dangers to locks, and returns one finding for each check. The default

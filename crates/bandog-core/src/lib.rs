@@ -29,6 +29,7 @@ mod outcome;
 mod records;
 mod sql_statement;
 mod subscription;
+mod unused;
 
 pub use claim::{Claim, ClaimId, ClientId, Family, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, PLACE, check_ttl};
 pub use clock::{Clock, Moment};
@@ -47,3 +48,4 @@ pub use outcome::{Failure, Outcome};
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version, no_records};
 pub use sql_statement::{Mark, SqlDialect, SqlStatement};
 pub use subscription::{Notifier, Subscription};
+pub use unused::{IfUnused, NamesPage, Usage};

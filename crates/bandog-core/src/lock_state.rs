@@ -226,6 +226,12 @@ impl LockState {
         self.holds.iter().any(|hold| hold.id == id && now < hold.until)
     }
 
+    /// Whether a claim holds the lock or has a place, or the lock is a semaphore, whose limit must stay.
+    pub fn is_in_use(&self, now: Moment) -> bool {
+        let is_held = self.holds.iter().any(|hold| now < hold.until);
+        is_held || self.places.iter().any(|place| now < place.until) || self.limit.is_some()
+    }
+
     /// The row of this lock for operators. None if no claim of a client holds the lock.
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let is_held = |hold: &&Hold| now < hold.until && hold.id != ClaimId::OFFERED;

@@ -6,6 +6,7 @@ mod subscribers;
 use std::{
     collections::{BTreeMap, HashMap},
     num::NonZeroU32,
+    ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,10 +16,13 @@ use tokio::sync::watch;
 
 use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
-    Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, Inspect, Key, Kind, Latches, Leases,
-    LockState, Member, Moment, Notifier, Pattern, Profile, Released, Renewal, Result, Row, SqlDialect, SqlStatement,
-    Step, Subscription, leases::no_fence_sql,
+    Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind, Latches, Leases,
+    LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, Released, Renewal, Result, Row, SqlDialect,
+    SqlStatement, Step, Subscription, Usage, Verdict, leases::no_fence_sql,
 };
+
+/// Maximum number of names in a part of all names.
+const PAGE: usize = 1000;
 
 /// A store in the memory of this process, for tests and for programs of one process. Clones share their locks and
 /// records.
@@ -44,6 +48,10 @@ pub struct Memory {
 #[derive(Debug, Default)]
 struct MemoryState {
     locks: BTreeMap<Key, LockState>,
+    /// The time of the last grant of each name.
+    granted: HashMap<Key, Moment>,
+    /// The greatest fence of a name that was deleted. The fences of new names begin after it.
+    forgotten: u64,
     records: RecordTable,
     subscribers: Subscribers,
     /// The rows of the registry, with the time at which each row expires.
@@ -200,9 +208,31 @@ impl Inspect for Memory {
             |lock: &LockState| lock.row(key, now).is_none() && lock.places().iter().all(|place| place.until <= now);
         let is_free = state.locks.get(key).is_none_or(is_unused);
         if is_free {
-            state.locks.remove(key);
+            state.forget(key);
         }
         Ok(is_free)
+    }
+
+    async fn names_page(&self, pattern: &Pattern, _: Duration, after: Option<&str>) -> Result<NamesPage> {
+        let state = self.state();
+        let first = after.map(Key::new).transpose()?.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = state.locks.range((first, Bound::Unbounded)).map(|(key, _)| key);
+        let keys: Vec<_> = names.take(PAGE).collect();
+        let next = keys.get(PAGE - 1).map(|key| key.as_str().to_owned());
+        let matching = keys.iter().filter(|key| pattern.matches(key.as_str()));
+        Ok(NamesPage { keys: matching.copied().cloned().collect(), seen: keys.len() as u64, next })
+    }
+
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        let (mut state, now) = self.state_and_time();
+        let usage = |key| {
+            let usage = state.usage(key, unused_for, now);
+            if (usage, then) == (Usage::Unused, IfUnused::Forget) {
+                state.forget(key);
+            }
+            usage
+        };
+        Ok(keys.iter().map(usage).collect())
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -227,6 +257,9 @@ impl MemoryState {
                 if wakes_others {
                     self.subscribers.notify(step.key(), None);
                 }
+                if let Verdict::Granted { .. } = verdict {
+                    self.granted.insert(step.key().clone(), now);
+                }
                 Answer::Claimed(verdict)
             }
         })
@@ -234,7 +267,22 @@ impl MemoryState {
 
     /// The state of the lock with this name. A lock without a state gets the state of a free lock.
     fn lock(&mut self, key: &Key) -> &mut LockState {
-        self.locks.entry(key.clone()).or_default()
+        let new = || LockState::of_mutex(None, false, Fence::new(self.forgotten));
+        self.locks.entry(key.clone()).or_insert_with(new)
+    }
+
+    /// Whether this name is used. Fences are counters, so the store keeps the times of the grants.
+    fn usage(&self, key: &Key, unused_for: Duration, now: Moment) -> Usage {
+        let Some(lock) = self.locks.get(key) else { return Usage::Absent };
+        let is_old = self.granted.get(key).is_none_or(|granted| now.since(*granted) > unused_for);
+        if is_old && !lock.is_in_use(now) { Usage::Unused } else { Usage::Used }
+    }
+
+    /// Deletes the state of a lock.
+    fn forget(&mut self, key: &Key) {
+        self.granted.remove(key);
+        let fence = self.locks.remove(key).map_or(0, |lock| lock.fence().get());
+        self.forgotten = self.forgotten.max(fence);
     }
 
     /// Notifies the subscribers of a key if `released` says that other claims can get the key now. `next` is the claim

@@ -8,8 +8,10 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Backend, ClientId, Error, ErrorKind, Finding, Holder, Inspect, Key, Level, Member, Pattern, Result, Row, rounded,
+    Backend, ClientId, Error, ErrorKind, Finding, Holder, IfUnused, Inspect, Key, Level, Member, NamesPage, Pattern,
+    Result, Row, Usage, rounded,
 };
+use futures_util::future::join_all;
 
 use crate::{
     leases::Quorum,
@@ -78,6 +80,60 @@ impl<B: Backend> Inspect for Quorum<B> {
             votes.len(),
             missing.join(", ")
         )))
+    }
+
+    /// The parts of one node follow those of the node before. `after`: the position of the node, and its part.
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        let (position, after) = after.and_then(|after| after.split_once('\n')).unwrap_or(("0", ""));
+        let position = position.parse::<usize>().unwrap_or_default();
+        let Some(node) = self.nodes.get(position) else { return Ok(NamesPage::default()) };
+        let after = Some(after).filter(|after| !after.is_empty());
+        let mut page = node.backend.names_page(pattern, unused_for, after).await?;
+        for before in &self.nodes[..position] {
+            // The parts of that node had these names already.
+            let usages = before.backend.usage(&page.keys, unused_for, IfUnused::Keep).await?;
+            let mut usages = usages.into_iter();
+            page.keys.retain(|_| usages.next() != Some(Usage::Unused));
+        }
+        page.next = match page.next {
+            Some(next) => Some(format!("{position}\n{next}")),
+            None => Some(position + 1).filter(|next| *next < self.nodes.len()).map(|next| format!("{next}\n")),
+        };
+        Ok(page)
+    }
+
+    /// All nodes must answer. A name that is used at one of them stays at all of them.
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        let mut usages = vec![Usage::Absent; keys.len()];
+        for at_node in self.usages(keys, unused_for, IfUnused::Keep).await? {
+            for (usage, at_node) in usages.iter_mut().zip(at_node) {
+                *usage = match (*usage, at_node) {
+                    (Usage::Used, _) | (_, Usage::Used) => Usage::Used,
+                    (Usage::Unused, _) | (_, Usage::Unused) => Usage::Unused,
+                    (Usage::Absent, Usage::Absent) => Usage::Absent,
+                };
+            }
+        }
+        if then == IfUnused::Keep {
+            return Ok(usages);
+        }
+        let unused = keys.iter().zip(&usages).filter(|(_, usage)| **usage == Usage::Unused);
+        let unused: Vec<_> = unused.map(|(key, _)| key.clone()).collect();
+        if unused.is_empty() {
+            return Ok(usages);
+        }
+        let mut forgotten = HashMap::new();
+        for at_node in self.usages(&unused, unused_for, IfUnused::Forget).await? {
+            for (key, usage) in unused.iter().zip(at_node) {
+                *forgotten.entry(key).or_insert(true) &= usage != Usage::Used;
+            }
+        }
+        for (key, usage) in keys.iter().zip(&mut usages) {
+            if forgotten.get(key) == Some(&false) {
+                *usage = Usage::Used; // A claim was granted meanwhile.
+            }
+        }
+        Ok(usages)
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -156,6 +212,12 @@ impl<B: Backend> Quorum<B> {
             is_decided(given.flat_map(&rows), awaited, needed)
         };
         Self::majority_of(self.ask_until(self.deadline(), ask, suffices).await)
+    }
+
+    /// The answers of all nodes about these names.
+    async fn usages(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Vec<Usage>>> {
+        let nodes = self.nodes.iter().map(|node| node.backend.usage(keys, unused_for, then));
+        join_all(nodes).await.into_iter().collect()
     }
 
     /// The number of nodes that must hold a lock.

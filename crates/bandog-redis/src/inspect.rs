@@ -6,7 +6,7 @@ mod rows;
 use std::{borrow::Cow, time::Duration};
 
 use async_trait::async_trait;
-use bandog_core::{ClientId, Finding, Inspect, Key, Member, Pattern, Result, Row};
+use bandog_core::{ClientId, Finding, IfUnused, Inspect, Key, Member, NamesPage, Pattern, Result, Row, Usage};
 use redis::{Pipeline, Value};
 
 pub(crate) use self::rows::row;
@@ -77,6 +77,14 @@ impl Inspect for Redis {
             }
         };
         forgotten.await.map_err(|error| error.during("forget").at(key))
+    }
+
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        self.unused_page(pattern, unused_for, after).await.map_err(|error| error.during("forget"))
+    }
+
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        self.usage_of(keys, unused_for, then).await.map_err(|error| error.during("forget"))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

@@ -4,6 +4,8 @@
 //! only about a millisecond of the server's time, and a scan then pauses for nine times the duration of the step.
 //! Dropping the future ends the scan.
 
+mod unused;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},

@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Claim, ClientId, Key, Kind, Member, Step};
+use bandog_core::{Claim, ClientId, IfUnused, Key, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
 
 use crate::{
@@ -279,6 +279,13 @@ pub(crate) fn evict(key: &Key, format: Format, form: ScriptForm) -> Pipeline {
 /// Deletes all keys of a lock, if it is free. The lock has the layout of Redisson.
 pub(crate) fn forget(key: &Key, form: ScriptForm) -> Pipeline {
     single(look::forget(key, form))
+}
+
+/// Checks which of these names are unused, and perhaps deletes their keys. Each has a command of its own, as in [`show`].
+pub(crate) fn unused(keys: &[Key], unused_for: Duration, then: IfUnused, form: ScriptForm) -> Pipeline {
+    let mut pipe = Pipeline::with_capacity(keys.len());
+    keys.iter().for_each(|key| _ = pipe.add_command(look::unused(key, unused_for, then, form)));
+    pipe
 }
 
 /// Frees the permits of a plain semaphore. The reply is 0 if the key is another kind of lock, or no lock.

@@ -1,9 +1,9 @@
 //! Queries for operators.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
-use bandog_core::{Finding, Inspect, Key, Member, Pattern, Released, Result, Row};
+use bandog_core::{Finding, IfUnused, Inspect, Key, Member, NamesPage, Pattern, Released, Result, Row, Usage};
 
 use crate::{
     Sql, check,
@@ -14,6 +14,7 @@ use crate::{
     registry::Members,
     session::Link,
     states::{self, Locked, Purpose},
+    unused::{ForgetUnused, ReadFences, ReadUsage},
 };
 
 #[async_trait]
@@ -42,6 +43,19 @@ impl Inspect for Sql {
 
     async fn forget(&self, key: &Key) -> Result<bool> {
         self.query_in_order(Forget(key.clone())).await.flatten().map_err(|error| error.during("forget").at(key))
+    }
+
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        let read = ReadFences(pattern.clone(), unused_for, after.unwrap_or_default().to_owned());
+        self.query(read).await.map_err(|error| error.during("forget"))
+    }
+
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        let usage = match then {
+            IfUnused::Keep => self.query(ReadUsage(keys.to_vec(), unused_for)).await.flatten(),
+            IfUnused::Forget => self.query(ForgetUnused(keys.to_vec(), unused_for)).await.flatten(),
+        };
+        usage.map_err(|error| error.during("forget"))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

@@ -37,6 +37,7 @@ mod states;
 mod swaps;
 #[cfg(test)]
 mod tests;
+mod unused;
 mod value;
 
 pub use leases::Sql;

@@ -187,6 +187,8 @@ statements! {
     show,
     /// Reads all locks that are not free.
     list,
+    /// Reads a part of all names, with their last fences.
+    fences,
     forget,
     announce,
     prune,

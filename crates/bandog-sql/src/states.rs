@@ -84,7 +84,7 @@ impl Locked {
     }
 
     /// As [`Locked::begin`], but it skips rows that another transaction has locked.
-    async fn begin_some(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
+    pub(crate) async fn begin_some(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
         let (keys, refused) = refused(link, keys);
         let names: Vec<_> = keys.iter().map(Key::as_str).collect();
         let text = match purpose {

@@ -1,7 +1,12 @@
 //! Queries for operators, and `check`.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use bandog_core::{Error, Finding, Inspect, Key, Kind, Member, Pattern, Released, Result, Row, rounded};
+use bandog_core::{
+    Error, Fence, Finding, IfUnused, Inspect, Key, Kind, Member, NamesPage, Pattern, Released, Result, Row, Usage,
+    rounded,
+};
 
 use crate::{
     Sqlite, check,
@@ -9,8 +14,11 @@ use crate::{
     sql,
     states::{Change, StoredState},
     table::{Table, read_lease},
-    work::{Evict, Forget, List, Members, Show},
+    work::{CheckUsage, Evict, Forget, List, Members, ReadFences, Show},
 };
+
+/// Maximum number of names in a part of all names.
+const PAGE: usize = 1000;
 
 #[async_trait]
 impl Inspect for Sqlite {
@@ -32,6 +40,16 @@ impl Inspect for Sqlite {
 
     async fn forget(&self, key: &Key) -> Result<bool> {
         self.request(Forget(key.clone())).await.flatten().map_err(|error| error.during("forget").at(key))
+    }
+
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        let read = ReadFences(pattern.clone(), unused_for, after.unwrap_or_default().to_owned());
+        self.request(read).await.map_err(|error| error.during("forget"))
+    }
+
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        let check = CheckUsage(keys.to_vec(), unused_for, then);
+        self.request(check).await.flatten().map_err(|error| error.during("forget"))
     }
 
     /// The check has its own thread and its own connection, so that the writer thread can renew leases during the
@@ -77,6 +95,27 @@ impl Table<'_> {
         if self.row(key, &stored, now_ns).is_some() || !stored.state.places().is_empty() {
             return Ok(false);
         }
+        self.drop_rows(key)?;
+        Ok(true)
+    }
+
+    /// Whether a name is unused. If it is, its rows are deleted or kept.
+    pub(crate) fn usage(&mut self, key: &Key, unused_for: Duration, then: IfUnused) -> Result<Usage, Fault> {
+        let now_ns = self.host().now_ns();
+        let stored = self.load_holds(key, now_ns)?;
+        if stored.state.is_in_use(self.moment(now_ns)) || self.limit(key)?.is_some() {
+            return Ok(Usage::Used);
+        }
+        let usage = Usage::of_fence(stored.state.fence(), self.fence_floor().get(), unused_for);
+        if (usage, then) == (Usage::Unused, IfUnused::Forget) {
+            self.drop_rows(key)?;
+        }
+        // The row of a name that was never granted has no fence.
+        Ok(if stored.state.fence() == Fence::new(0) { Usage::Absent } else { usage })
+    }
+
+    /// Deletes the rows of a lock.
+    fn drop_rows(&mut self, key: &Key) -> Result<(), Fault> {
         let has_locks = self.has_locks();
         self.write_together(|table| {
             table.write(sql::DROP_LEASE, [key.as_str()])?;
@@ -86,8 +125,24 @@ impl Table<'_> {
                 table.write(sql::DROP_LIMIT, [key.as_str()])?;
             }
             Ok(())
-        })?;
-        Ok(true)
+        })
+    }
+
+    /// A part of all names: those after this one.
+    pub(crate) fn fences(&mut self, pattern: &Pattern, unused_for: Duration, after: &str) -> Result<NamesPage, Fault> {
+        let now_micros = self.fence_floor().get();
+        let (mut page, mut last) = (NamesPage::default(), String::new());
+        let mut rows = self.statement(sql::FENCES)?.query((after, PAGE as i64))?;
+        while let Some(row) = rows.next()? {
+            let (name, fence): (String, i64) = (row.get(0)?, row.get(1)?);
+            let is_wanted = pattern.matches(&name)
+                && Usage::of_fence(Fence::new(fence.unsigned_abs()), now_micros, unused_for) == Usage::Unused;
+            page.keys.extend(Key::new(&name).ok().filter(|_| is_wanted));
+            page.seen += 1;
+            last = name;
+        }
+        page.next = (page.seen == PAGE as u64).then_some(last);
+        Ok(page)
     }
 
     /// All held locks whose names match.

@@ -48,6 +48,8 @@ pub(crate) const END_CLAIM: &str = body(include_str!("../sql/end_claim.sql"));
 /// Reads the number of permits of a semaphore.
 pub(crate) const LIMIT: &str = body(include_str!("../sql/limit.sql"));
 pub(crate) const SET_LIMIT: &str = body(include_str!("../sql/set_limit.sql"));
+/// Reads a part of all names, with their last fences.
+pub(crate) const FENCES: &str = body(include_str!("../sql/fences.sql"));
 /// Deletes the row of a lock.
 pub(crate) const DROP_LEASE: &str = body(include_str!("../sql/drop_lease.sql"));
 /// Deletes the holds and the places of a lock.

@@ -3,8 +3,8 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::{
-    Answer, Claim, ClientId, Holding, Key, Kind, Line, Member, Pattern, Reading, Renewal, Result, Row, Step, Swap,
-    Swaps,
+    Answer, Claim, ClientId, Holding, IfUnused, Key, Kind, Line, Member, NamesPage, Pattern, Reading, Renewal, Result,
+    Row, Step, Swap, Swaps, Usage,
 };
 
 use crate::{fault::Fault, open::Purpose, subscribers::Topic, table::Table};
@@ -72,6 +72,10 @@ pub(crate) struct Members;
 pub(crate) struct Evict(pub(crate) Key);
 /// Deletes the rows of a free lock.
 pub(crate) struct Forget(pub(crate) Key);
+/// Reads a part of all names. The text is the last name of the part before.
+pub(crate) struct ReadFences(pub(crate) Pattern, pub(crate) Duration, pub(crate) String);
+/// Checks which names are unused, and perhaps deletes their rows.
+pub(crate) struct CheckUsage(pub(crate) Vec<Key>, pub(crate) Duration, pub(crate) IfUnused);
 pub(crate) struct SwapRecords(pub(crate) Vec<Swap>);
 pub(crate) struct ReadRecords {
     pub(crate) keys: Vec<Key>,
@@ -312,6 +316,45 @@ impl Work for Forget {
 
     fn run(&self, table: &mut Table<'_>) -> Result<Result<bool>, Fault> {
         table.one_row(|table| table.forget(&self.0))
+    }
+}
+
+impl Work for ReadFences {
+    type Answer = NamesPage;
+
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Inspect
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<NamesPage, Fault> {
+        table.fences(&self.0, self.1, &self.2)
+    }
+}
+
+impl Work for CheckUsage {
+    type Answer = Result<Vec<Usage>>;
+
+    fn access_mode(&self) -> AccessMode {
+        match self.2 {
+            IfUnused::Keep => AccessMode::Read,
+            IfUnused::Forget => AccessMode::Write,
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Inspect
+    }
+
+    fn steps(&self) -> usize {
+        self.0.len()
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Self::Answer, Fault> {
+        self.0.iter().map(|key| table.one_row(|table| table.usage(key, self.1, self.2))).collect()
     }
 }
 

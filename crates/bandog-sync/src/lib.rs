@@ -42,6 +42,7 @@ mod rwlock;
 mod semaphore;
 mod singleton;
 mod turn_status;
+mod unused;
 
 pub use all::{All, AllExpiring, AllGuard, AllLost, AnyLock, all};
 pub use barrier::{Arrival, Barrier};
@@ -60,3 +61,5 @@ pub use owner::Owner;
 pub use profile::StoreProfile;
 pub use rwlock::{RwLock, WriteGuard};
 pub use semaphore::Semaphore;
+#[doc(hidden)]
+pub use unused::{Sweep, Swept};

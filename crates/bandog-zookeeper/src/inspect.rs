@@ -1,8 +1,11 @@
 //! The trait [`Inspect`]: it shows locks, and takes a lock from its holder.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bandog_core::{
-    ClientId, Error, ErrorKind, Family, Finding, Holder, Inspect, Key, Kind, Member, Pattern, Result, Row,
+    ClientId, Error, ErrorKind, Family, Finding, Holder, IfUnused, Inspect, Key, Kind, Member, NamesPage, Pattern,
+    Result, Row, Usage,
 };
 use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
@@ -87,6 +90,16 @@ impl Inspect for ZooKeeper {
             }
         });
         forgotten.await.map_err(|error| error.during("forget").at(key))
+    }
+
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        let read = async |session: &Session| self.0.empty_folders(session, pattern, unused_for, after).await;
+        self.0.request(read).await.map_err(|error| error.during("forget"))
+    }
+
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        let check = async |session: &Session| self.0.usage_of(session, keys, unused_for, then).await;
+        self.0.request(check).await.map_err(|error| error.during("forget"))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -255,7 +268,7 @@ impl Shared {
     }
 
     /// The names of the nodes in a folder.
-    async fn names_in(&self, session: &Session, folder: &str) -> Result<Vec<String>, ZkError> {
+    pub(crate) async fn names_in(&self, session: &Session, folder: &str) -> Result<Vec<String>, ZkError> {
         match session.client.list_children(folder).await {
             Ok(names) => Ok(names),
             Err(ZkError::NoNode) => Ok(Vec::new()),

@@ -28,6 +28,7 @@ mod semaphore;
 mod session;
 mod table;
 mod tls;
+mod unused;
 mod waiters;
 
 pub use host::ZooKeeper;

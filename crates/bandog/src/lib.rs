@@ -96,10 +96,10 @@ pub use bandog_schedule as schedule;
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{
-        Answer, Backend, BlockedCall, BlockedCalls, Claim, ClaimId, Fences, Hold, Holding, Inspect, Kind, Kinds,
-        LatchAction, LatchAnswer, LatchOperation, Latches, Leases, Line, LockState, MAX_BLOCKED, MAX_BLOCKED_HOLDS,
-        MAX_WAITS, Memory, Moment, Notifier, OperationId, Profile, Reading, Record, Records, Released, Renewal, Step,
-        Subscription, Swap, Swapped, Swaps, Verdict, Version,
+        Answer, Backend, BlockedCall, BlockedCalls, Claim, ClaimId, Fences, Hold, Holding, IfUnused, Inspect, Kind,
+        Kinds, LatchAction, LatchAnswer, LatchOperation, Latches, Leases, Line, LockState, MAX_BLOCKED,
+        MAX_BLOCKED_HOLDS, MAX_WAITS, Memory, Moment, NamesPage, Notifier, OperationId, Profile, Reading, Record,
+        Records, Released, Renewal, Step, Subscription, Swap, Swapped, Swaps, Usage, Verdict, Version,
     };
 }
 

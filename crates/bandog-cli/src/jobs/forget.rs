@@ -8,8 +8,9 @@ use std::{
 use bandog::{ErrorKind, schedule::JobRow};
 use serde::Serialize;
 
-use super::{Common, JobsClient, confirm::confirm, nodes::Nodes};
+use super::{Common, JobsClient, nodes::Nodes};
 use crate::{
+    confirm::confirm,
     console::{escaped, report},
     exit_code::ExitCode,
     fault::Fault,
@@ -94,7 +95,7 @@ fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
         };
         if !yes {
             let (what, kept) = (format!("{name:?} and its history"), format!("{name:?} is kept"));
-            confirm(("forget", "forgets"), &what, &kept, client)?;
+            confirm(("forget", "forgets"), &what, &kept, client.store)?;
         }
         client.jobs.forget(name).await.map_err(|error| client.request_fault_for(&error, name))?;
         if Nodes::of(client).await.known().is_some_and(|nodes| !nodes.is_empty()) && is_enabled {
@@ -119,7 +120,7 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             let text = |job: &JobRow| format!("{} (unknown since {})", escaped(&job.name), since(&job.unknown_since));
             let names: Vec<String> = unknown.iter().map(text).collect();
             let what = format!("{} with their histories", names.join(", "));
-            confirm(("forget", "forgets"), &what, "they are kept", client)?;
+            confirm(("forget", "forgets"), &what, "they are kept", client.store)?;
         }
         // Only the jobs that the operator has confirmed are deleted. A job that becomes unknown after the query is not
         // deleted.

@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use bandog::{ErrorKind, Pattern, schedule::JobRow};
 use serde::Serialize;
 
-use super::{Common, JobsClient, confirm::confirm, nodes::Nodes, pause::reason};
+use super::{Common, JobsClient, nodes::Nodes, pause::reason};
 use crate::{
+    confirm::confirm,
     console::{escaped, report},
     exit_code::ExitCode,
     fault::Fault,
@@ -96,7 +97,12 @@ fn all(args: &Args) -> Result<ExitCode, Fault> {
         if !resting.is_empty() && !yes {
             let text = |job: &JobRow| format!("{} (rests until {})", escaped(&job.name), escaped(until(job)));
             let names = resting.iter().map(text).collect::<Vec<_>>().join(", ");
-            confirm(("set back", "sets back"), &format!("the watermarks of {names}"), "they are not changed", client)?;
+            confirm(
+                ("set back", "sets back"),
+                &format!("the watermarks of {names}"),
+                "they are not changed",
+                client.store,
+            )?;
         }
         let (mut objects, mut failure) = (Vec::new(), None);
         for job in &resting {

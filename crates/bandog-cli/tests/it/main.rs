@@ -18,6 +18,7 @@ mod codes;
 mod cron;
 mod doctor;
 mod endings;
+mod forget;
 mod input;
 mod job_files;
 mod jobs;

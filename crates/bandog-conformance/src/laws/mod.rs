@@ -32,4 +32,5 @@ pub mod records;
 pub mod reentry;
 pub mod semaphore;
 pub mod several;
+pub mod unused;
 pub mod waiting;

@@ -84,6 +84,8 @@ pub enum Flaw {
     EvictsOne,
     /// A name is deleted although a claim holds the lock.
     ForgetsHeld,
+    /// A name that was just granted is deleted as unused.
+    ForgetsFresh,
     /// A name stays, although the store says that it is deleted.
     ForgetsNothing,
     /// The answers of one call are sorted by the kinds of the steps.

@@ -12,8 +12,9 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClaimId, ClientId, Error, ErrorKind, Fences, Finding, Inspect, Key, Kind, Leases, Member,
-    Notifier, PLACE, Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription, Verdict, check_pass,
+    Answer, Backend, Claim, ClaimId, ClientId, Error, ErrorKind, Fences, Finding, IfUnused, Inspect, Key, Kind, Leases,
+    Member, NamesPage, Notifier, PLACE, Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription, Usage,
+    Verdict, check_pass,
 };
 
 use super::Flaw;
@@ -385,6 +386,24 @@ impl<B: Backend> Inspect for Flawed<B> {
             self.inner().evict(key).await?;
         }
         self.inner().forget(key).await
+    }
+
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        self.inner().names_page(pattern, unused_for, after).await
+    }
+
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        let unused_for = if self.has(Flaw::ForgetsFresh) { Duration::ZERO } else { unused_for };
+        let then = if self.has(Flaw::ForgetsNothing) { IfUnused::Keep } else { then };
+        let mut usages = self.inner().usage(keys, unused_for, then).await?;
+        if self.has(Flaw::ForgetsHeld) && then == IfUnused::Forget {
+            for (key, usage) in keys.iter().zip(&mut usages).filter(|(_, usage)| **usage == Usage::Used) {
+                self.inner().evict(key).await?;
+                self.inner().forget(key).await?;
+                *usage = Usage::Unused;
+            }
+        }
+        Ok(usages)
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

@@ -60,6 +60,24 @@ macro_rules! impl_inspect {
                 self.inner().forget(key).await
             }
 
+            async fn names_page(
+                &self,
+                pattern: &bandog_core::Pattern,
+                unused_for: std::time::Duration,
+                after: Option<&str>,
+            ) -> bandog_core::Result<bandog_core::NamesPage> {
+                self.inner().names_page(pattern, unused_for, after).await
+            }
+
+            async fn usage(
+                &self,
+                keys: &[bandog_core::Key],
+                unused_for: std::time::Duration,
+                then: bandog_core::IfUnused,
+            ) -> bandog_core::Result<Vec<bandog_core::Usage>> {
+                self.inner().usage(keys, unused_for, then).await
+            }
+
             async fn check(&self) -> bandog_core::Result<Vec<bandog_core::Finding>> {
                 self.inner().check().await
             }

@@ -130,6 +130,8 @@ async fn the_laws_of_all_kinds_find_flaws() {
         kinds::rows_of_every_kind: RowOfOne RowWithoutQueue RowReversesQueue RowWithoutKind;
         kinds::evict_every_kind: SilentEviction EvictsOne;
         kinds::forget_every_kind: ForgetsHeld ForgetsNothing;
+        unused::unused_names_of_every_kind: ForgetsHeld ForgetsFresh ForgetsNothing;
+        unused::forget_beside_claims: ForgetsHeld;
         mix::random_mix: NoPlaces TriesJumpTheQueue OnePermit WritersShare ReadersExclude LastFencesAgain EveryPass;
     };
 }

@@ -1,8 +1,8 @@
 //! The commands that show and evict the holders of a lock of any kind.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
-use bandog_core::Key;
+use bandog_core::{IfUnused, Key};
 use redis::{Cmd, RedisWrite};
 
 use super::{Script, ScriptForm};
@@ -14,9 +14,10 @@ use crate::names::{
 pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "show.lua");
 pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "evict.lua");
 pub(super) static FORGET: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "forget.lua");
+pub(super) static UNUSED: LazyLock<Script> = script!("common.lua", "look.lua", "unused.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&SHOW, &EVICT, &FORGET];
+pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&SHOW, &EVICT, &FORGET, &UNUSED];
 
 /// Shows the holders of a lock.
 pub(super) fn show(name: &str, form: ScriptForm) -> Cmd {
@@ -41,13 +42,35 @@ pub(super) fn evict(key: &Key, form: ScriptForm) -> Cmd {
 pub(super) fn forget(key: &Key, form: ScriptForm) -> Cmd {
     let name = key.as_str();
     let mut cmd = FORGET.call(form, 1, 15, 16 * name.len() + 400);
-    lock(&mut cmd, name);
-    free_semaphore(&mut cmd, name);
+    all_keys(&mut cmd, name);
+    cmd
+}
+
+/// Checks whether a name is unused, and perhaps deletes its keys.
+pub(super) fn unused(key: &Key, unused_for: Duration, then: IfUnused, form: ScriptForm) -> Cmd {
+    let name = key.as_str();
+    let mut cmd = UNUSED.call(form, 1, 18, 17 * name.len() + 450);
+    all_keys(&mut cmd, name);
+    // The names `a` and `{a}` have the same token.
+    let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).filter(|name| !name.contains('{'));
+    match inner {
+        Some(inner) => cmd.arg(inner),
+        None if name.contains('{') => cmd.arg(name),
+        None => cmd.arg(format!("{{{name}}}")),
+    };
+    cmd.arg(u64::try_from(unused_for.as_micros()).unwrap_or(u64::MAX));
+    cmd.arg(u8::from(then == IfUnused::Forget));
+    cmd
+}
+
+/// Adds the key of a lock, and all its other keys.
+fn all_keys(cmd: &mut Cmd, name: &str) {
+    lock(cmd, name);
+    free_semaphore(cmd, name);
     cmd.write_arg_fmt(Satellite(DEADLINES, name));
     cmd.write_arg_fmt(Satellite(STAYED, name));
     cmd.write_arg_fmt(StarvingKey(name));
     cmd.write_arg_fmt(Satellite(LEASES, name));
-    cmd
 }
 
 /// Adds the further arguments of the function `free_semaphore`.

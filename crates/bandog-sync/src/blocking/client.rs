@@ -166,6 +166,15 @@ impl Client {
         wait(self.client.extend_detached(name, token, ttl))
     }
 
+    /// Forgets the names that match the pattern and are not used any more. See [`crate::Client::forget_unused`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::forget_unused`], and `ErrorKind::Misused` in async code.
+    pub fn forget_unused(&self, pattern: Pattern, unused_for: Duration) -> Result<u64> {
+        thread::may_block("forget_unused")?;
+        wait(self.client.forget_unused(pattern, unused_for))
+    }
+
     /// Checks the store and its environment. Returns findings: what might endanger locks, and what is fine.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod compose;
 mod connecting;
 mod emptied;
 mod extended;
+mod forgotten;
 mod fuzz;
 mod handed_over;
 mod health;

@@ -1,0 +1,4 @@
+-- Reads a part of all names, with their last fences.
+-- $1 the last name of the part before; empty for the first part
+-- Result: at most 1000 rows of name, fence, the time at which the statement began; sorted by name.
+select name, fence, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) from bandog_fence where name > $1 order by name limit 1000
