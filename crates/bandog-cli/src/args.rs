@@ -144,6 +144,7 @@ impl Visible {
             | Self::Release(_)
             | Self::Acquire(_)
             | Self::Extend(_)
+            | Self::Forget(_)
             | Self::Latch(_)
             | Self::Limit(_)
             | Self::Doctor(_)
