@@ -16,9 +16,9 @@ use tokio::sync::watch;
 
 use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
-    Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind, Latches, Leases,
-    LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, Released, Renewal, Result, Row, SqlDialect,
-    SqlStatement, Step, Subscription, Usage, Verdict, leases::no_fence_sql,
+    Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind, Latches,
+    Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, Released, Renewal, Result, Row,
+    SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict, leases::no_fence_sql,
 };
 
 /// Maximum number of names in a part of all names.
