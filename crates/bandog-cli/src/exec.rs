@@ -1,7 +1,7 @@
 //! The hidden step between `bandog lock` and its command. The step is a new process, which first requests a KILL signal
 //! from the kernel for the case that its parent dies. Then the process becomes the command.
 
-use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
+use std::{env, ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
@@ -9,6 +9,14 @@ use crate::{exit_code::ExitCode, fault::Fault, lock::held};
 
 /// The hidden subcommand's name.
 pub(crate) const NAME: &str = "__exec";
+
+const LISTEN_PID: &str = "LISTEN_PID";
+const LISTEN_PIDFDID: &str = "LISTEN_PIDFDID";
+const WATCHDOG_PID: &str = "WATCHDOG_PID";
+
+/// Variables with which systemd gives sockets, a watchdog and a socket for notifications to a service.
+pub(crate) const SERVICE: [&str; 7] =
+    [LISTEN_PID, LISTEN_PIDFDID, "LISTEN_FDS", "LISTEN_FDNAMES", WATCHDOG_PID, "WATCHDOG_USEC", "NOTIFY_SOCKET"];
 
 /// The pid of the expected parent, and the command.
 #[derive(Debug, clap::Args)]
@@ -39,9 +47,26 @@ pub(crate) fn run(args: &Args) -> Fault {
     let Some((program, rest)) = args.command.split_first() else {
         return Fault::usage("no command was given");
     };
+    let mut command = Command::new(program);
+    own_service_variables(&mut command, args.parent);
     // The command gets the variable BANDOG_HELD, which contains the locks that the command runs under. This process
     // becomes the command, and keeps its pid. So `with_own_pid` adds this pid to the last lock in the variable.
-    let error = Command::new(program).args(rest).envs(held::with_own_pid().map(|held| (held::VARIABLE, held))).exec();
+    let error = command.args(rest).envs(held::with_own_pid().map(|held| (held::VARIABLE, held))).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Fault::new(ExitCode::Child(code), format!("cannot run {program:?}: {error}"))
+}
+
+/// Gives the command the sockets and the watchdog that systemd meant for its parent, which is bandog. A service that has
+/// no pid of its own in LISTEN_PID and WATCHDOG_PID ignores both.
+fn own_service_variables(command: &mut Command, parent: i32) {
+    let is_for_parent = |name: &str| env::var(name).is_ok_and(|pid| pid == parent.to_string());
+    for name in [LISTEN_PID, WATCHDOG_PID] {
+        if is_for_parent(name) {
+            command.env(name, std::process::id().to_string());
+        }
+    }
+    if is_for_parent(LISTEN_PID) {
+        // This optional second name of the process, the number of its pidfd, is that of bandog.
+        command.env_remove(LISTEN_PIDFDID);
+    }
 }

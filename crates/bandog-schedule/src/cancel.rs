@@ -35,6 +35,8 @@ pub(crate) struct CancelToken {
     is_stopping: AtomicBool,
     /// Attempts with this number or a lower one are cancelled.
     cancelled_attempts: AtomicU32,
+    /// The body of the attempt with this number has observed that its attempt is cancelled.
+    observed_attempt: AtomicU32,
     /// Is notified after a change of `reason`, `is_stopping` or `cancelled_attempts`.
     changed: Notify,
     /// Whether the run's future must be dropped at its next poll.
@@ -100,9 +102,23 @@ impl CancelToken {
         self.reason().is_some() || self.cancelled_attempts.load(Relaxed) >= attempt
     }
 
-    /// Whether the node stops, or this attempt is cancelled.
+    /// As [`Self::is_attempt_cancelled`], for the body of the attempt: a true result is kept as observed.
+    pub(crate) fn observe(&self, attempt: u32) -> bool {
+        let is_cancelled = self.is_attempt_cancelled(attempt);
+        if is_cancelled {
+            self.observed_attempt.fetch_max(attempt, Relaxed);
+        }
+        is_cancelled
+    }
+
+    /// Whether the body of this attempt has observed that the attempt is cancelled.
+    pub(crate) fn is_observed(&self, attempt: u32) -> bool {
+        self.observed_attempt.load(Relaxed) >= attempt
+    }
+
+    /// Whether the node stops, or this attempt is cancelled. Is called by the body of the attempt.
     pub(crate) fn is_stopping(&self, attempt: u32) -> bool {
-        self.is_stopping.load(Relaxed) || self.is_attempt_cancelled(attempt)
+        self.observe(attempt) || self.is_stopping.load(Relaxed)
     }
 
     /// Resolves when the node stops, or this attempt is cancelled.
@@ -115,9 +131,9 @@ impl CancelToken {
         self.once(|| self.reason().is_some()).await;
     }
 
-    /// Resolves when this attempt is cancelled.
+    /// Resolves when this attempt is cancelled. Is called by the body of the attempt.
     pub(crate) async fn attempt_cancelled(&self, attempt: u32) {
-        self.once(|| self.is_attempt_cancelled(attempt)).await;
+        self.once(|| self.observe(attempt)).await;
     }
 
     /// Resolves when `is_so` returns true. `is_so` is called again after each change of the token.

@@ -138,22 +138,27 @@ impl Run {
     /// session is about to expire. If the run does not end within the job's grace ([`crate::Job::grace`]), the run is
     /// dropped.
     ///
+    /// After this future has resolved, or [`Run::is_cancelled`] has returned true, the result of the body does not
+    /// count, not even `Ok`: the run ends as timed out, interrupted, cancelled or lost, and is retried or handed over as
+    /// the job's policies say. A body that never observes the cancellation, and returns `Ok` within the grace, has done
+    /// its work, so its run is successful.
+    ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn cancelled(&self) {
         self.info.cancel.attempt_cancelled(self.attempt).await;
     }
 
-    /// Whether the run should stop.
+    /// Whether the run should stop. After a true result, `Ok` of the body does not count: see [`Run::cancelled`].
     pub fn is_cancelled(&self) -> bool {
-        self.info.cancel.is_attempt_cancelled(self.attempt)
+        self.info.cancel.observe(self.attempt)
     }
 
     /// Resolves when the node begins to stop ([`crate::Running::stop`], or a signal in
     /// [`crate::Running::until_signal`]), and in all cases in which [`Run::cancelled`] resolves. After the start of the
     /// stop, the run can continue for the time of [`crate::Scheduler::drain`]. Then the run is cancelled. A run that
     /// works in a loop should return when this future resolves. Otherwise the run delays the stop. A run that returns
-    /// `Ok` is recorded as successful.
+    /// `Ok` before it is cancelled is recorded as successful.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.

@@ -24,7 +24,7 @@ use super::{
     output::{Tail, forward},
     program::{self, Missing},
 };
-use crate::{console, http, process_tree::heir, store};
+use crate::{console, exec, http, process_tree::heir, store};
 
 /// Time that a keeper gets after the order to kill the command. After this timeout, bandog kills the keeper itself.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,6 +69,8 @@ pub(super) enum Failure {
     Exit(u8),
     /// The signal with this number ended the command.
     Signal(i32),
+    /// The command exited with 0 after bandog had ordered its end, so its work may be incomplete.
+    CutShort,
     /// Bandog or the operating system failed.
     Machine(String),
 }
@@ -84,6 +86,7 @@ impl fmt::Display for Failure {
                 Some(name) => write!(f, "killed by {name}"),
                 None => write!(f, "killed by signal {number}"),
             },
+            Self::CutShort => f.write_str("exit code 0 after TERM from bandog"),
             Self::Machine(why) => f.write_str(why),
         }
     }
@@ -135,9 +138,9 @@ impl CommandSpec {
         let ended = kept.ended(stop_requests);
         tokio::pin!(printed, ended);
         let mut has_printed = false;
-        let report = loop {
+        let end = loop {
             tokio::select! { biased;
-                report = &mut ended => break report,
+                end = &mut ended => break end,
                 () = &mut printed, if !has_printed => has_printed = true,
             }
         };
@@ -145,11 +148,11 @@ impl CommandSpec {
             // After the timeout, the rest is not printed. But the history still has all output that was read.
             let _ = timeout(OUTPUT_TIMEOUT, printed).await;
         }
-        self.result(report)
+        self.result(end)
     }
 
-    /// The result of the run. `report` is none if the keeper was killed.
-    fn result(&self, report: Option<KeeperReport>) -> Result<(), Failure> {
+    /// The result of the run. The cause of the end decides, not the exit code.
+    fn result(&self, KeptEnd { report, is_ordered }: KeptEnd) -> Result<(), Failure> {
         let Some(KeeperReport { ended, survivors }) = report else {
             return Err(Failure::Machine("its keeper process was killed, and the command with it".into()));
         };
@@ -157,6 +160,7 @@ impl CommandSpec {
             console::report_queued(&format!("{}: process {pid} cannot be killed and still runs", self.job));
         }
         match ended {
+            CommandEnd::Exit(0) if is_ordered => Err(Failure::CutShort),
             CommandEnd::Exit(0) => Ok(()),
             CommandEnd::Exit(code) => Err(Failure::Exit(code)),
             CommandEnd::Signal(number) => Err(Failure::Signal(number)),
@@ -173,6 +177,10 @@ impl CommandSpec {
         let mut keeper = Command::new("/proc/self/exe");
         keeper.arg0("bandog").args([keep::NAME, &self.grace.as_millis().to_string(), "--"]).args(&self.command);
         keeper.env_remove(http::TOKEN_VARIABLE);
+        // These are for bandog itself: a command must neither use its sockets nor report in its name.
+        for name in exec::SERVICE {
+            keeper.env_remove(name);
+        }
         keeper.envs(self.url.as_ref().map(|url| (store::VARIABLE, url)));
         keeper.envs(self.env.iter().map(|(name, value)| (name, value))).envs(marks.clone());
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -224,6 +232,14 @@ impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
     }
 }
 
+/// The end of a keeper and its command.
+struct KeptEnd {
+    /// The report of the keeper. None if the keeper was killed.
+    report: Option<KeeperReport>,
+    /// Whether bandog ordered the end.
+    is_ordered: bool,
+}
+
 /// A running keeper. Dropping this value closes the socket, and then the keeper kills the command.
 struct RunningKeeper {
     keeper: process::Child,
@@ -233,14 +249,15 @@ struct RunningKeeper {
 }
 
 impl RunningKeeper {
-    /// Waits until all processes are dead, and returns the report of the keeper. None if the keeper was killed.
-    async fn ended<C, H>(&mut self, mut stop_requests: StopRequests<'_, C, H>) -> Option<KeeperReport>
+    /// Waits until all processes are dead.
+    async fn ended<C, H>(&mut self, mut stop_requests: StopRequests<'_, C, H>) -> KeptEnd
     where
         C: Future<Output = ()>,
         H: Future<Output = ()>,
     {
         let mut text = Vec::new();
-        let ended = self.read_until(&mut text, stop_requests.any()).await || {
+        let is_ordered = !self.read_until(&mut text, stop_requests.any()).await;
+        let ended = !is_ordered || {
             self.send(keep::END).await;
             // The keeper measures the grace period itself; this timeout is for a keeper that hangs.
             self.read_until(&mut text, stop_requests.kill()).await
@@ -255,7 +272,7 @@ impl RunningKeeper {
         }
         // The keeper has reported or was killed, so it exits soon.
         let _ = timeout(KEEPER_TIMEOUT, self.keeper.wait()).await;
-        report
+        KeptEnd { report, is_ordered }
     }
 
     /// Reads from the socket into `text`, until the socket closes or `until` resolves. Returns whether the socket has

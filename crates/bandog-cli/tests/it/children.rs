@@ -1,5 +1,8 @@
 use std::{
     fs,
+    io::Read,
+    net::{TcpListener, TcpStream},
+    os::fd::OwnedFd,
     panic::resume_unwind,
     process::{Command, Stdio},
     thread,
@@ -183,4 +186,46 @@ fn the_heirs_of_nested_locks_do_not_kill_each_other() {
     let pid: u32 = started.trim().rsplit(' ').next().unwrap().parse().unwrap();
     outer.kill();
     eventually(SOON, || !is_alive(pid));
+}
+
+/// A shell that becomes `bandog` with the variables of a systemd service. The standard input of the command becomes the
+/// file with the descriptor 3.
+fn as_a_service(place: &Place, args: &[&str]) -> Command {
+    let script = r#"
+        exec 3<&0 </dev/null
+        export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web LISTEN_PIDFDID=1 WATCHDOG_PID=$$ WATCHDOG_USEC=30000000
+        exec "$0" "$@""#;
+    place.command(&[&["setsid", "sh", "-c", script, env!("CARGO_BIN_EXE_bandog")], args].concat())
+}
+
+#[test]
+fn the_child_of_a_service_gets_its_sockets_and_its_watchdog() {
+    let place = Place::new();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let server = r#"
+        $ENV{LISTEN_PID} == $$ && $ENV{LISTEN_FDS} == 1 or die "LISTEN_PID $ENV{LISTEN_PID}, not $$";
+        $ENV{LISTEN_PIDFDID} and die "LISTEN_PIDFDID is that of bandog";
+        $ENV{WATCHDOG_PID} == $$ && $ENV{WATCHDOG_USEC} == 30000000 or die "WATCHDOG_PID $ENV{WATCHDOG_PID}, not $$";
+        open(my $socket, "+<&=", 3) or die "the descriptor 3: $!";
+        accept(my $client, $socket) or die "accept: $!";
+        print $client "served by $$\n""#;
+    let mut command = as_a_service(&place, &["lock", "x", "--", "perl", "-e", server]);
+    command.stdin(Stdio::from(OwnedFd::from(socket)));
+    let mut bandog = command.spawn().unwrap();
+    // This process must not keep the socket open, so that the connection ends if the child dies.
+    drop(command);
+    let mut text = String::new();
+    // The connection waits in the queue of the socket until the child accepts it.
+    let read = TcpStream::connect(address).and_then(|mut client| client.read_to_string(&mut text));
+    assert!(bandog.wait().unwrap().success(), "{read:?}");
+    assert!(text.starts_with("served by "), "{text}");
+}
+
+#[test]
+fn service_variables_for_another_process_are_kept() {
+    let place = Place::new();
+    let mut command = place.bandog(&Place::lock("x", &[], "echo $LISTEN_PID $LISTEN_PIDFDID $WATCHDOG_PID"));
+    command.env("LISTEN_PID", "1").env("LISTEN_PIDFDID", "2").env("WATCHDOG_PID", "3");
+    assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap(), "1 2 3\n");
 }

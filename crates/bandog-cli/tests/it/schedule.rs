@@ -156,6 +156,53 @@ fn a_command_past_its_timeout_is_terminated_with_its_descendants() {
     stops(node);
 }
 
+/// A command that writes its attempt, and exits with 0 after TERM, as many servers do.
+const EXITS_WELL: &str = "fixed_delay = '1h'\ncommand = '''
+        trap 'exit 0' TERM; echo $BANDOG_ATTEMPT >> attempts; while :; do sleep 0.02; done'''";
+
+#[test]
+fn a_command_that_exits_with_0_after_its_timeout_has_timed_out_and_is_retried() {
+    let place = Place::new();
+    let node = running(&place, &format!("timeout = '300ms'\nretry = '2 from 1ms'\n{EXITS_WELL}"));
+    let run = ended(&place);
+    assert_eq!((run.state, run.error.as_deref()), (State::TimedOut, Some("exit code 0 after TERM from bandog")));
+    assert_eq!((run.attempt, place.lines("attempts").len()), (3, 3));
+    let row = state(&place).0;
+    assert_eq!((row.ok, row.failed), (0, 1));
+    let asked = place.run(&["jobs", "run", "x", "--wait", "--url", URL]);
+    assert_eq!(asked.code, 1, "{asked:?}");
+    stops(node);
+}
+
+#[test]
+fn a_command_that_exits_with_0_after_its_cancellation_was_cancelled() {
+    let place = Place::new();
+    let node = running(&place, EXITS_WELL);
+    place.written("attempts");
+    let cancelled = place.run(&["jobs", "cancel", "x", "--url", URL]);
+    assert_eq!(cancelled.code, 0, "{cancelled:?}");
+    let run = ended(&place);
+    assert_eq!((run.state, state(&place).0.ok), (State::Cancelled, 0), "{run:?}");
+    stops(node);
+}
+
+#[test]
+fn the_variables_of_a_service_do_not_reach_its_commands() {
+    let place = Place::new();
+    file(
+        &place,
+        "[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'env > env.tmp; mv env.tmp env'\nenv = { NOTIFY_SOCKET = '/own' }\n",
+    );
+    let mut command = place.bandog(&["schedule", "jobs.toml", "--url", URL]);
+    let service = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID", "WATCHDOG_USEC"];
+    command.envs(service.map(|name| (name, "1"))).env("NOTIFY_SOCKET", "/of/bandog").env("KEPT", "1");
+    let node = Process::spawn(&command);
+    let env = eventually(SOON, || Some(place.lines("env")).filter(|lines| !lines.is_empty()));
+    assert!(env.iter().any(|line| line == "KEPT=1") && env.iter().any(|line| line == "NOTIFY_SOCKET=/own"), "{env:?}");
+    assert!(!env.iter().any(|line| line.starts_with("LISTEN_") || line.starts_with("WATCHDOG_")), "{env:?}");
+    stops(node);
+}
+
 #[test]
 fn commands_may_finish_after_a_stop_signal() {
     let place = Place::new();

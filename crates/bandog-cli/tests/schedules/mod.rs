@@ -141,6 +141,42 @@ fn a_stopped_node_hands_its_run_over_immediately() {
     dead(&[second]);
 }
 
+/// A command that exits with 0 after TERM, although it has done only the half of its work.
+const EXITS_WELL: &str = r#"
+[[job]]
+name = "long"
+fixed_delay = "1h"
+on_crash = "retry"
+lease = "1h"
+command = '''
+trap "exit 0" TERM
+echo $$ $BANDOG_ATTEMPT $BANDOG_FENCE $BANDOG_TICK >> runs
+if [ $BANDOG_ATTEMPT = 2 ]; then echo >> second_half; exit; fi
+while :; do sleep 0.02; done'''
+"#;
+
+#[test]
+fn a_run_that_exits_with_0_because_its_node_stops_is_handed_over() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    file(&place, EXITS_WELL);
+    let mut stopped = node(&place, url, &["--drain", "0s"]);
+    let first = runs(&place, 1).remove(0);
+    let mut other = node(&place, url, &["--drain", "0s"]);
+    stopped.term();
+    ends(&mut stopped, 0);
+    is_taken_over(&place, &first);
+    place.written("second_half");
+    let states = || {
+        let ran = place.run(&["jobs", "history", "long", "--json", "--url", url]);
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
+        rows.iter().map(|row| row["state"].clone()).collect::<Vec<_>>()
+    };
+    eventually(SOON, || states() == ["ok", "interrupted"]);
+    other.term();
+    ends(&mut other, 0);
+}
+
 #[test]
 fn a_second_signal_kills_the_commands_and_hands_their_runs_over() {
     let store = Store::start();

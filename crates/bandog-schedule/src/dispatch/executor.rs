@@ -250,25 +250,27 @@ async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> Attemp
         }
     };
     let is_timeout = match select(body_future.as_mut(), pin!(ending)).await {
-        Either::Left((done, _)) => return finished(done, cancel),
+        Either::Left((done, _)) => return finished(done, cancel, report.attempt),
         Either::Right((is_timeout, _)) => is_timeout,
     };
     cancel.cancel_attempt(report.attempt);
     // The result of the body if the body ends within the job's grace, otherwise an error.
     let rest = Box::pin(time::timeout(policy.grace, body_future)).await;
     match (is_timeout, rest) {
-        // The body succeeded within the job's grace.
-        (_, Ok(None)) => AttemptEnd::Ok,
+        // The body succeeded within the job's grace, and was not cut short.
+        (_, Ok(None)) if !cancel.is_observed(report.attempt) => AttemptEnd::Ok,
         (true, Ok(Some(failure))) => AttemptEnd::Failed(State::TimedOut, failure),
-        (true, Err(_)) => AttemptEnd::Failed(State::TimedOut, Failure::new(timeout_text(policy.timeout))),
-        (false, Ok(Some(_)) | Err(_)) => AttemptEnd::Cancelled,
+        (true, Ok(None) | Err(_)) => AttemptEnd::Failed(State::TimedOut, Failure::new(timeout_text(policy.timeout))),
+        (false, _) => AttemptEnd::Cancelled,
     }
 }
 
-/// The end of an attempt whose body has returned. `done`: the failure, if the body failed.
-fn finished(done: Option<Failure>, cancel: &CancelToken) -> AttemptEnd {
+/// The end of an attempt whose body has returned. `done`: the failure, if the body failed. The cause of the end decides,
+/// not the result: a body that has observed the cancellation may have done half of its work.
+fn finished(done: Option<Failure>, cancel: &CancelToken, attempt: u32) -> AttemptEnd {
     match done {
-        None => AttemptEnd::Ok,
+        None if !cancel.is_observed(attempt) => AttemptEnd::Ok,
+        None => AttemptEnd::Cancelled,
         Some(_) if cancel.reason().is_some() => AttemptEnd::Cancelled,
         Some(failure) => AttemptEnd::Failed(State::Failed, failure),
     }

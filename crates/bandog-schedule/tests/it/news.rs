@@ -174,10 +174,10 @@ async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
     time::sleep(5 * AT_ONCE).await;
     let read = || counts.iter().map(Counting::records_read).sum::<usize>();
     let (before, outside) = (read(), Jobs::over(&client(store)));
-    let since = outside.show("replaced").await.unwrap().ok;
+    let since = outside.show("replaced").await.unwrap().cancelled;
     // Nodes read all jobs once in half a minute in any case.
     time::sleep(20 * AT_ONCE).await;
-    let replaced = outside.show("replaced").await.unwrap().ok - since;
+    let replaced = outside.show("replaced").await.unwrap().cancelled - since;
     assert!((9..=11).contains(&replaced), "{replaced}");
     let read = read() - before;
     // Each node reads the board and the pauses once per second, and a few records for each notification. There was at

@@ -8,8 +8,11 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Error, ErrorKind};
-use bandog_schedule::{Job, Overlap, Retry, Run, RunRow, Running, Scheduler, Scope, State, TestScheduler};
+use bandog_core::{Clock, Error, ErrorKind, Memory};
+use bandog_schedule::{
+    Job, Jobs, OnCrash, Overlap, Retry, Run, RunRow, Running, Scheduler, Scope, State, TestScheduler,
+};
+use bandog_sync::Client;
 use tokio::{
     sync::mpsc,
     time::{self, Instant},
@@ -117,9 +120,9 @@ async fn a_run_over_its_timeout_is_cancelled_and_dropped_after_its_grace() {
         to.millisecond() - from.millisecond()
     };
     assert!((13_000..13_100).contains(&took(&late[0])), "{late:?}");
-    // A run that succeeds within its grace is successful.
-    let listens = || minutely().timeout(secs(10)).run(async |run: Run| run.cancelled().await);
-    assert_eq!(history(listens).await[0].state, State::Ok);
+    // A run that succeeds within its grace, and does not know of its timeout, is successful.
+    let finishes = || minutely().timeout(secs(10)).run(async |_: Run| time::sleep(secs(12)).await);
+    assert_eq!(history(finishes).await[0].state, State::Ok);
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,4 +318,106 @@ async fn an_error_that_can_never_succeed_is_not_retried() {
     for kind in [ErrorKind::Unavailable, ErrorKind::Lost] {
         assert_eq!(history(|| failing(kind)).await[0].attempt, 4, "{kind:?}");
     }
+}
+
+/// A job whose attempts are cancelled after five seconds and retried twice.
+fn short() -> Job {
+    minutely().timeout(secs(5)).retry(Retry::times(2))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_returns_at_its_timeout_has_timed_out_and_is_retried() {
+    let waits = || {
+        short().run(async |run: Run| {
+            tokio::select! {
+                () = run.cancelled() => {}
+                () = time::sleep(secs(1000)) => {}
+            }
+        })
+    };
+    let polls = || {
+        short().run(async |run: Run| {
+            while !run.is_cancelled() {
+                time::sleep(secs(1)).await;
+            }
+        })
+    };
+    let loops = || short().run(async |run: Run| run.stopping().await);
+    for history in [history(waits).await, history(polls).await, history(loops).await] {
+        let row = &history[0];
+        assert_eq!(
+            (row.state, row.attempt, row.error.as_deref()),
+            (State::TimedOut, 3, Some("it took longer than 5s"))
+        );
+    }
+    // Only the attempt that observed its timeout has timed out.
+    let second = || {
+        short().run(async |run: Run| {
+            if run.attempt() == 1 {
+                run.cancelled().await;
+            }
+        })
+    };
+    let history = history(second).await;
+    assert_eq!((history[0].state, history[0].attempt), (State::Ok, 2));
+}
+
+fn memory_client() -> Client {
+    Client::options().clock(Clock::tokio()).on_current_runtime().over(Memory::new(Clock::tokio())).unwrap()
+}
+
+/// The history of the job `long`, after its last attempt has ended.
+async fn ended_history(jobs: &Jobs) -> Vec<RunRow> {
+    loop {
+        let history = jobs.history("long").await.unwrap();
+        if history.iter().all(|row| !matches!(row.state, State::Running | State::Queued)) && !history[0].retried {
+            return history;
+        }
+        time::sleep(secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_returns_when_it_is_cancelled_was_cancelled() {
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let job = Job::once("long").run(move |run: Run| {
+        began.send(()).unwrap();
+        async move { run.cancelled().await }
+    });
+    let client = memory_client();
+    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    begins.recv().await.unwrap();
+    let jobs = Jobs::over(&client);
+    assert_eq!(jobs.cancel("long", None).await.unwrap().len(), 1);
+    let history = ended_history(&jobs).await;
+    assert_eq!(history[0].state, State::Cancelled, "{history:?}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_returns_when_its_node_has_stopped_is_handed_over() {
+    let client = memory_client();
+    let node = async || {
+        let (began, begins) = mpsc::unbounded_channel();
+        let job = Job::once("long").on_crash(OnCrash::Retry).run(move |run: Run| {
+            began.send(run.attempt()).unwrap();
+            async move {
+                if run.attempt() == 1 {
+                    run.cancelled().await;
+                }
+            }
+        });
+        (Scheduler::over(&client).drain(Duration::ZERO).job(job).start().await.unwrap(), begins)
+    };
+    let (first, mut begins) = node().await;
+    assert_eq!(begins.recv().await.unwrap(), 1);
+    first.stop().await.unwrap();
+    let jobs = Jobs::over(&client);
+    assert_eq!(jobs.show("long").await.unwrap().queued, 1);
+    let (second, mut begins) = node().await;
+    assert_eq!(begins.recv().await.unwrap(), 2);
+    let history = ended_history(&jobs).await;
+    let states: Vec<_> = history.iter().map(|row| (row.state, row.attempt)).collect();
+    assert_eq!(states, [(State::Ok, 2), (State::Interrupted, 1)], "{history:?}");
+    second.stop().await.unwrap();
 }
