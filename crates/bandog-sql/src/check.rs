@@ -20,8 +20,6 @@ use crate::{
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
 /// Number of free connections below which the server might refuse new ones soon.
 const FEW_CONNECTIONS: usize = 20;
-/// Maximum number of connections of a backend that do not hold locks.
-pub(crate) const CONNECTIONS: usize = 4;
 
 /// Checks the settings of the server.
 pub(crate) struct Check;
@@ -34,7 +32,7 @@ impl Query for Check {
         let rows = link.query(&link.statements.settings, &[]).await?;
         let row = rows.first().ok_or(Fault::Broken(None))?;
         let holds_sessions = matches!(context.options.layout, Layout::RowLock(_) | Layout::Advisory);
-        let needed = CONNECTIONS + if holds_sessions { context.options.connections } else { 0 };
+        let needed = context.options.needed_connections();
         let mut findings = match context.options.dialect {
             Dialect::Postgres => findings(row, needed)?,
             #[cfg(feature = "mysql")]
@@ -104,6 +102,7 @@ fn findings(row: &Row, needed: usize) -> Result<Vec<Finding>, Fault> {
     findings.extend(durability(row)?);
     findings.push(replicas(row.try_get(3)?));
     findings.push(connections(row.try_get(4)?, row.try_get(5)?, needed));
+    findings.extend(limit_of_user(row.try_get(9)?, needed));
     findings.push(clock(row.try_get(8)?));
     Ok(findings)
 }
@@ -162,6 +161,24 @@ pub(crate) fn connections(allowed: i64, used: i64, needed: usize) -> Finding {
         format!("{used} of {allowed} are in use; each client of bandog needs up to {needed}"),
         "raise max_connections, or use fewer connections elsewhere",
     )
+}
+
+/// The limit of connections of the user or of the database, if it has one.
+pub(crate) fn limit_of_user(limit: Option<i64>, needed: usize) -> Option<Finding> {
+    const NAME: &str = "connections of the user";
+    let limit = limit?;
+    if usize::try_from(limit).is_ok_and(|limit| limit >= needed) {
+        return Some(Finding::fine(
+            NAME,
+            format!("the user or the database may have {limit}, for all clients together"),
+        ));
+    }
+    let says = format!("the user or the database may have {limit}, and each client of bandog needs up to {needed}");
+    Some(Finding::advice(
+        NAME,
+        says,
+        "raise the limit of the user or of the database, or lower connections= in the URL",
+    ))
 }
 
 /// The clock of this machine decides nothing. But a difference shows that one of the clocks is wrong.

@@ -27,6 +27,8 @@ pub(crate) use self::backend_key::BackendPid;
 use self::stream::{ServerStream, Socket};
 use crate::options::{Address, SqlOptions, TLS_NAMES, Tls};
 
+/// The words about a server that has no connection for this user.
+const NO_FREE: &str = "there is no free connection";
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
 /// Idle time of a connection before its first TCP keepalive probe. The probes detect that the peer has vanished.
@@ -86,6 +88,17 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
 pub(crate) fn no_login(options: &SqlOptions, limit: Duration) -> Error {
     let (store, limit, server) = (options.store(), rounded(limit), options.dialect.server());
     Error::unavailable(format!("no login at {store} within {limit}; check that {server} listens there"))
+}
+
+/// The error of a server that has no connection for this user.
+pub(crate) fn no_free_connection(options: &SqlOptions, said: &str) -> Error {
+    let (store, needed) = (options.store(), options.needed_connections());
+    Error::unavailable(format!("{store}: {said}: {NO_FREE}; each client needs up to {needed}"))
+}
+
+/// Whether the server had no connection for this user.
+pub(crate) fn is_full(error: &Error) -> bool {
+    error.to_string().contains(NO_FREE)
 }
 
 /// The error of a connection that ended during the login.
@@ -183,6 +196,7 @@ fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
         }
         SqlState::INVALID_CATALOG_NAME => denied("; create the database, or name another one in the URL"),
         SqlState::INSUFFICIENT_PRIVILEGE => denied(""),
+        SqlState::TOO_MANY_CONNECTIONS => no_free_connection(options, said),
         _ => Error::unavailable(format!("{store}: {said}")),
     }
 }

@@ -165,6 +165,10 @@ fn refusal(error: &tokio_postgres::Error) -> Refusal {
         SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => Reason::Changed,
         _ => Reason::Other,
     };
-    let hint = if reason == Reason::Denied { "; docs/postgres.md lists the rights that locks need" } else { "" };
+    let hint = if reason == Reason::Denied {
+        "; `bandog schema --print` grants the rights that locks need, and docs/postgres.md lists them"
+    } else {
+        ""
+    };
     Refusal { reason, message: format!("{said} (SQLSTATE {}){hint}", code.code()) }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -15,6 +18,7 @@ use tokio::{
 use crate::{
     apply::Steps,
     backoff::{Backoff, random_fraction},
+    dial::is_full,
     job::{Job, Pending, Query, Request, Work},
     leases::Context,
     mutexes::Renewals,
@@ -45,6 +49,8 @@ const PART_FOR_ANSWER: u32 = 20;
 pub(crate) struct Lane {
     /// The queue of the task. None until the first request.
     queue: Mutex<Option<mpsc::Sender<Job>>>,
+    /// Whether the server had no free connection for the last attempt.
+    is_refused: Arc<AtomicBool>,
     /// Whether the task connects at its start, and again when the connection ends, without a request.
     reconnects: bool,
 }
@@ -52,12 +58,17 @@ pub(crate) struct Lane {
 impl Lane {
     /// A lane that keeps its connection open. So a client learns soon that the server has restarted.
     pub(crate) fn reconnecting() -> Self {
-        Self { queue: Mutex::default(), reconnects: true }
+        Self { reconnects: true, ..Self::default() }
     }
 
     /// Starts the task, if it does not run.
     pub(crate) fn open(&self, context: &Arc<Context>) {
         drop(self.running(context));
+    }
+
+    /// Whether the server had no free connection for the last attempt.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
     }
 
     /// Applies steps. Returns one answer for each step.
@@ -129,7 +140,7 @@ impl Lane {
             Some(running) if !running.is_closed() => running.clone(),
             Some(_) | None => {
                 let (sender, jobs) = mpsc::channel(CAPACITY);
-                tokio::spawn(serve(context.clone(), jobs, self.reconnects));
+                tokio::spawn(serve(context.clone(), jobs, self.reconnects, self.is_refused.clone()));
                 queue.insert(sender).clone()
             }
         }
@@ -137,9 +148,9 @@ impl Lane {
 }
 
 /// The task of a lane. It ends when the lane is dropped.
-async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects: bool) {
+async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects: bool, is_refused: Arc<AtomicBool>) {
     let backoff = Backoff::default();
-    let mut server = Server { context, session: None, reconnects, backoff, refused: None, opened: None };
+    let mut server = Server { context, session: None, reconnects, backoff, refused: None, is_refused, opened: None };
     let (mut waiting, mut left) = (VecDeque::with_capacity(MAX_CALLS), None);
     loop {
         while waiting.len() < MAX_CALLS
@@ -244,6 +255,8 @@ struct Server {
     backoff: Backoff,
     /// The end of the delay after a failed attempt, and its error.
     refused: Option<(Instant, Error)>,
+    /// Whether the server had no free connection for the last attempt. Other lanes serve the requests meanwhile.
+    is_refused: Arc<AtomicBool>,
     /// When the last connection was opened. None before the first.
     opened: Option<Instant>,
 }
@@ -254,7 +267,8 @@ impl Server {
         loop {
             let Some(session) = &mut self.session else {
                 // After an error that is not retryable, such as a refused login, the next request connects.
-                let connects = self.reconnects && self.refused.as_ref().is_none_or(|(_, error)| error.is_retryable());
+                let reconnects = self.reconnects || self.is_refused.load(Ordering::Relaxed);
+                let connects = reconnects && self.refused.as_ref().is_none_or(|(_, error)| error.is_retryable());
                 tokio::select! {
                     biased;
                     job = jobs.recv() => return job,
@@ -340,7 +354,9 @@ impl Server {
             if let Some((until, _)) = &self.refused {
                 tokio::time::sleep_until((*until).into()).await;
             }
-            match Session::open(&self.context).await {
+            let opened = Session::open(&self.context).await;
+            self.is_refused.store(opened.as_ref().is_err_and(is_full), Ordering::Relaxed);
+            match opened {
                 Ok(session) => {
                     self.context.connected(self.opened.is_some());
                     (self.opened, self.refused) = (Some(Instant::now()), None);

@@ -161,17 +161,23 @@ impl Sql {
 
     /// Applies steps to leases.
     pub(crate) async fn apply_leases(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        self.0.steps.apply(self.context(), steps).await
+        self.lane(&self.0.steps).apply(self.context(), steps).await
     }
 
     /// Renews leases.
     pub(crate) async fn renew_leases(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.0.renewals.renew(self.context(), claims).await
+        self.lane(&self.0.renewals).renew(self.context(), claims).await
     }
 
     /// Swaps records.
     pub(crate) async fn swap_records(&self, swaps: &[Swap]) -> Result<Swaps> {
-        self.0.others.swap(self.context(), swaps).await
+        self.lane(&self.0.others).swap(self.context(), swaps).await
+    }
+
+    /// This lane, or another one while the server has no free connection for it.
+    fn lane<'l>(&'l self, lane: &'l Lane) -> &'l Lane {
+        let lanes = [lane, &self.0.steps, &self.0.renewals];
+        lanes.into_iter().find(|lane| !lane.is_refused()).unwrap_or(lane)
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -180,12 +186,12 @@ impl Sql {
 
     /// Executes a query about locks after all steps that were sent before it.
     pub(crate) async fn query_in_order<Q: Query>(&self, query: Q) -> Result<Q::Output> {
-        self.0.steps.query(self.context(), query).await
+        self.lane(&self.0.steps).query(self.context(), query).await
     }
 
     /// Executes a query that is neither a step nor a renewal. It may overtake steps.
     pub(crate) async fn query<Q: Query>(&self, query: Q) -> Result<Q::Output> {
-        self.0.others.query(self.context(), query).await
+        self.lane(&self.0.others).query(self.context(), query).await
     }
 }
 
@@ -193,16 +199,17 @@ impl Sql {
 impl Leases for Sql {
     async fn ping(&self) -> Result<()> {
         // The connection for steps is opened, because the first lock needs it.
-        self.0.steps.query(self.context(), Ping).await.map_err(|error| error.during("connect"))
+        self.lane(&self.0.steps).query(self.context(), Ping).await.map_err(|error| error.during("connect"))
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        // The connection for renewals is opened before the first renewal is due.
-        self.0.renewals.open(self.context());
         let answers = match &self.0.held {
-            None => self.0.steps.apply(self.context(), steps).await,
+            None => self.lane(&self.0.steps).apply(self.context(), steps).await,
             Some(held) => self.apply_held(held, steps).await,
         };
+        // The connection for renewals is opened before the first renewal is due, and after that for steps: there may be only
+        // one.
+        self.0.renewals.open(self.context());
         let with_context =
             |(answer, step): (Result<Answer>, &Step)| answer.map_err(|error| error.during(step.verb()).at(step.key()));
         answers.into_iter().zip(steps).map(with_context).collect()
@@ -210,7 +217,7 @@ impl Leases for Sql {
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let answers = match &self.0.held {
-            None => self.0.renewals.renew(self.context(), claims).await,
+            None => self.renew_leases(claims).await,
             Some(held) => self.renew_held(held, claims).await,
         };
         let with_context =

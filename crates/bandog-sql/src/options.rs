@@ -97,6 +97,9 @@ impl SqlOptions {
     /// The schema of the tables, unless the URL names another one.
     pub const SCHEMA: &str = "bandog";
 
+    /// Maximum number of connections that do not hold locks of the database.
+    pub(crate) const CONNECTIONS: usize = 4;
+
     /// The beginning of the names of the tables, unless the URL names another one.
     pub const TABLES: &str = "bandog_";
 
@@ -187,6 +190,15 @@ impl SqlOptions {
             ..self.clone()
         };
         iter::once(first).chain(further).map(alone).collect()
+    }
+
+    /// Maximum number of connections of a client.
+    pub(crate) fn needed_connections(&self) -> usize {
+        let held = match self.layout {
+            Layout::Leases | Layout::ShedLock(_) => 0,
+            Layout::RowLock(_) | Layout::Advisory => self.connections,
+        };
+        Self::CONNECTIONS + held
     }
 
     /// The address of the store, without user and password.

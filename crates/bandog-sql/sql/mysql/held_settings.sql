@@ -1,4 +1,4 @@
--- Reads the settings that endanger sessions that hold locks. MySQL does not have the first one.
+-- Reads the settings that endanger sessions that hold locks. MySQL does not have it.
 -- Parameters: none.
 -- Result: rows of name and value.
-show global variables where variable_name in ('wsrep_on', 'max_user_connections')
+show global variables where variable_name = 'wsrep_on'

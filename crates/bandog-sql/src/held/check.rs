@@ -27,7 +27,7 @@ pub(crate) async fn findings(link: &Link, context: &Context) -> Result<Vec<Findi
             of_postgres(&context.options.layout, row.try_get(0)?, row.try_get(1)?)
         }
         #[cfg(feature = "mysql")]
-        Dialect::MySql => of_mysql(&settings(&rows)?, context.options.connections),
+        Dialect::MySql => of_mysql(&settings(&rows)?),
     };
     if let Layout::RowLock(_) = context.options.layout {
         findings.push(try_row(link, context).await?);
@@ -74,9 +74,9 @@ fn settings(rows: &[crate::row::Row]) -> Result<Vec<(String, String)>, Fault> {
     rows.iter().map(|row| Ok((row.try_get::<String>(0)?.to_lowercase(), row.try_get(1)?))).collect()
 }
 
-/// The findings for a server with these settings, if a client can hold this number of locks.
+/// The findings for a server with these settings.
 #[cfg(feature = "mysql")]
-fn of_mysql(settings: &[(String, String)], held: usize) -> Vec<Finding> {
+fn of_mysql(settings: &[(String, String)]) -> Vec<Finding> {
     let value = |name: &str| settings.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
     let mut findings = vec![limit_of_idle("wait_timeout")];
     if matches!(value("wsrep_on"), Some("ON" | "1")) {
@@ -84,14 +84,6 @@ fn of_mysql(settings: &[(String, String)], held: usize) -> Vec<Finding> {
             "wsrep_on",
             "the server is a node of a Galera cluster: locks of rows and of GET_LOCK are known to one node only",
             "connect all programs to the same node, or use the default layout",
-        ));
-    }
-    let of_user = value("max_user_connections").and_then(|value| value.parse::<usize>().ok()).unwrap_or_default();
-    if of_user != 0 && of_user < held + crate::check::CONNECTIONS {
-        findings.push(Finding::advice(
-            "max_user_connections",
-            format!("it is {of_user}, and a client needs up to {} connections", held + crate::check::CONNECTIONS),
-            "raise it for the user of the locks, or lower connections= in the URL",
         ));
     }
     findings
@@ -146,13 +138,9 @@ mod tests {
 
     #[cfg(feature = "mysql")]
     #[test]
-    fn a_cluster_and_a_limit_of_the_user_are_reported_on_mysql() {
-        let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let usual = [setting("wsrep_on", "OFF"), setting("max_user_connections", "0")];
-        assert_eq!(levels(&of_mysql(&usual, 10)), [("wait_timeout", Level::Fine)]);
-        let bad = [setting("wsrep_on", "ON"), setting("max_user_connections", "13")];
-        let expected =
-            [("wait_timeout", Level::Fine), ("wsrep_on", Level::Danger), ("max_user_connections", Level::Advice)];
-        assert_eq!(levels(&of_mysql(&bad, 10)), expected);
+    fn a_cluster_is_reported_on_mysql() {
+        let setting = |value: &str| [("wsrep_on".to_owned(), value.to_owned())];
+        assert_eq!(levels(&of_mysql(&setting("OFF"))), [("wait_timeout", Level::Fine)]);
+        assert_eq!(levels(&of_mysql(&setting("ON"))), [("wait_timeout", Level::Fine), ("wsrep_on", Level::Danger)]);
     }
 }

@@ -3,7 +3,7 @@
 use bandog_core::Finding;
 
 use crate::{
-    check::{clock, connections},
+    check::{clock, connections, limit_of_user},
     fault::Fault,
     row::Row,
 };
@@ -11,16 +11,19 @@ use crate::{
 /// The findings for this row of the statement `settings`. A client needs up to this number of connections.
 pub(crate) fn findings(row: &Row, needed: usize) -> Result<Vec<Finding>, Fault> {
     let version: &str = row.try_get(6)?;
-    Ok(vec![
+    let limit = Some(row.try_get(8)?).filter(|limit| *limit > 0);
+    let mut findings = vec![
         Finding::fine("server", format!("{version}, which is not read-only")),
         flush(row.try_get(0)?),
         binary_log(row.try_get(1)?, row.try_get(2)?),
         doublewrite(row.try_get(3)?),
         tables(&row.try_get::<Vec<&str>>(5)?),
         replicas(row.try_get(1)?),
-        connections(row.try_get(4)?, row.try_get(9)?, needed),
+        connections(row.try_get(4)?, row.try_get(10)?, needed),
         clock(row.try_get(7)?),
-    ])
+    ];
+    findings.extend(limit_of_user(limit, needed));
+    Ok(findings)
 }
 
 /// Whether a crash can lose grants.

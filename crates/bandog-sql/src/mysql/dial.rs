@@ -9,7 +9,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 use super::connection;
 use crate::{
     client::Connection,
-    dial::{ended_early, no_login},
+    dial::{ended_early, no_free_connection, no_login},
     options::{Address, SqlOptions, TLS_NAMES, Tls, TlsFiles},
 };
 
@@ -105,6 +105,7 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
                 1045 | 1698 => denied("; check the user and the password in the URL"),
                 1044 | 1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
                 1130 | 1227 | 1251 | 1820 | 1862 | 3118 | 3159 | 4151 => denied(""),
+                1040 | 1203 | 1226 => no_free_connection(options, said),
                 _ => Error::unavailable(format!("{store}: {said}")),
             }
         }

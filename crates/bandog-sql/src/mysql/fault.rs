@@ -43,7 +43,9 @@ fn read(refusal: &ServerError) -> Refusal {
     let hint = match code {
         1665 => "; set binlog_format to MIXED or ROW in the configuration of the server",
         1461 => "; raise max_prepared_stmt_count in the configuration of the server",
-        _ if reason == Reason::Denied => "; docs/mysql.md lists the rights that locks need",
+        _ if reason == Reason::Denied => {
+            "; `bandog schema --print` shows the rights that locks need, and docs/mysql.md lists them"
+        }
         _ => "",
     };
     Refusal { reason, message: format!("{message} (error {code}, SQLSTATE {state}){hint}") }

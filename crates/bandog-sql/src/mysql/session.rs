@@ -12,8 +12,8 @@ use crate::{
     shedlock::unknown_zone,
 };
 
-/// Maximum time for which a statement waits for a row that another transaction has locked: the smallest that all servers
-/// have.
+/// Maximum time for which a statement waits for a row that another transaction has locked, or for a table, such as during a
+/// backup with `flush tables with read lock`: the smallest that all servers have.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The server ends a session that keeps a transaction open for longer than this without a statement. Otherwise a process
 /// that is stopped inside a transaction would keep its rows locked. MySQL knows only the next limit.
@@ -36,10 +36,10 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
          set names utf8mb4; set session transaction isolation level read committed, read write;\
          set session autocommit = 1; set session completion_type = 0; set session sql_safe_updates = 0;\
          set session sql_select_limit = 18446744073709551615; set session sql_big_selects = 1;\
-         set session innodb_lock_wait_timeout = {}; set session wait_timeout = {}\
+         set session innodb_lock_wait_timeout = {0}, session lock_wait_timeout = {0}; set session wait_timeout = {1}\
          /*!80000 , session max_execution_time = 0 */;\
-         /*M! set session idle_transaction_timeout = {}, session idle_readonly_transaction_timeout = 0,\
-         session idle_write_transaction_timeout = 0, session max_statement_time = {},\
+         /*M! set session idle_transaction_timeout = {2}, session idle_readonly_transaction_timeout = 0,\
+         session idle_write_transaction_timeout = 0, session max_statement_time = {3},\
          session in_predicate_conversion_threshold = 0 */",
         LOCK_TIMEOUT.as_secs(),
         IDLE.max(3 * limit).as_secs(),

@@ -83,3 +83,22 @@ async fn a_missing_right_is_denied() {
     let error = renew(&store, &ours).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
+
+/// A schema that the user may not use is left out of its search path, so its tables seem to be missing.
+#[tokio::test]
+async fn a_schema_that_the_user_may_not_use_is_denied_at_once() {
+    let database = SERVER.new_database();
+    let admin = format!("postgres://postgres@/{database}?host={}&port={}", SERVER.directory().display(), SERVER.port());
+    open(&admin).ping().await.unwrap(); // The administrator creates the tables.
+    for options in ["", "?create=false", "?mode=advisory"] {
+        let url = format!("{}{options}", url(&SERVER, &database));
+        let error = open(&url).ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(!error.is_retryable() && error.to_string().contains("bandog schema --print"), "{error}");
+        SERVER.sql(&database, "grant usage on schema bandog to locks");
+        let error = open(&url).ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains("bandog schema --print"), "{error}");
+        SERVER.sql(&database, "revoke usage on schema bandog from locks");
+    }
+}

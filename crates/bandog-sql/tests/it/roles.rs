@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Key, Leases, Notifier, Records, Swap, Swapped};
+use bandog_core::{ErrorKind, Inspect, Key, Leases, Level, Notifier, Records, Swap, Swapped};
 use bandog_sync::{Client, Guard};
-use bandog_testkit::eventually_async;
+use bandog_testkit::{PostgresServer, eventually_async};
 use tokio::sync::watch;
 
 use crate::{
@@ -157,4 +157,27 @@ async fn a_database_that_is_read_only_by_default_is_refused_until_it_can_write()
     assert!(error.to_string().contains("read-only by default"), "{error}");
     SERVER.sql("postgres", &format!("alter database {database} reset default_transaction_read_only"));
     take(&store, &claim("k")).await;
+}
+
+/// A role with one connection: renewals, records and queries share the connection of the claims.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_is_enough_for_a_lock_that_is_renewed() {
+    let server = PostgresServer::start();
+    let database = server.new_database();
+    server.sql(&database, "alter role locks connection limit 1");
+    let client = over(&url(&server, &database));
+    let guard = client.mutex("k").lock().await.unwrap();
+    let granted = server.sql(&database, "select expires from bandog.bandog_lease");
+    let renewed = format!("select expires > '{granted}'::timestamptz + interval '3 second' from bandog.bandog_lease");
+    eventually_async(SOON, async || guard.is_lost() || server.sql(&database, &renewed) == "t").await;
+    assert!(!guard.is_lost());
+    assert_eq!(server.sql(&database, "select count(*) from pg_stat_activity where usename = 'locks'"), "1");
+    guard.release().await.unwrap();
+    client.mutex("k").lock().await.unwrap().release().await.unwrap();
+    let refused = open(&url(&server, &database)).ping().await.unwrap_err();
+    assert!(refused.to_string().contains("each client needs up to 4"), "{refused}");
+    server.sql(&database, "alter role locks connection limit 3");
+    let findings = open(&url(&server, &database)).check().await.unwrap();
+    let found = findings.iter().find(|finding| finding.subject == "connections of the user").unwrap();
+    assert!(found.level == Level::Advice && found.says.contains("may have 3"), "{found:?}");
 }

@@ -72,8 +72,8 @@ async fn the_documented_rights_on_tables_of_other_programs_are_enough() {
         &other,
         &format!(
             "create table tb_lock (lockname varchar(64) not null primary key);
-             create table shedlock (name varchar(64) not null, lock_until timestamp(3) not null,
-                locked_at timestamp(3) not null default current_timestamp(3), locked_by varchar(255) not null,
+             create table shedlock (name varchar(64) not null, lock_until datetime(3) not null,
+                locked_at datetime(3) not null default current_timestamp(3), locked_by varchar(255) not null,
                 primary key (name));
              revoke all on {other}.* from locks@'%';
              grant select, insert, update on {other}.tb_lock to locks@'%';

@@ -115,3 +115,22 @@ async fn expect_swaps(url: &str) {
         last = version;
     }
 }
+
+/// During a backup, statements that write wait for the tables. They end soon, also if their client no longer waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_that_locks_all_tables_leaves_no_statements_behind() {
+    let (server, database, _) = server().await;
+    let (store, ours) = (open(&url(&server, &database)), claim("k"));
+    take(&store, &ours).await;
+    let mut backup = Conn::from_url(format!("mysql://root@localhost:{}/mysql", server.port())).await.unwrap();
+    backup.query_drop("flush tables with read lock").await.unwrap();
+    for _ in 0..3 {
+        let refused = crate::support::renew(&store, &ours).await.unwrap_err();
+        assert_eq!(refused.kind(), bandog_core::ErrorKind::Unavailable, "{refused}");
+        let waiting = "select count(*) from information_schema.processlist where user = 'locks' and command = 'Query'";
+        let count: u64 = server.sql("mysql", waiting).parse().unwrap();
+        assert!(count <= 2, "{count} statements wait");
+    }
+    backup.query_drop("unlock tables").await.unwrap();
+    eventually_async(SOON, async || crate::support::renew(&store, &ours).await.is_ok()).await;
+}
