@@ -242,6 +242,9 @@ impl Engine {
         if !self.cx.effects.is_empty() {
             self.execute_effects(id);
         }
+        if had_calls && !has_calls {
+            self.wait_ended(&id.key);
+        }
         match id.lane {
             Lane::Fair(ticket) if !has_calls && !is_held => {
                 if let Some(next) = self.fair_calls.remove(&id.key, ticket) {

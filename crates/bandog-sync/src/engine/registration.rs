@@ -66,6 +66,14 @@ impl Engine {
         self.register_soon();
     }
 
+    /// Called when no call of this client waits for this lock any more. If the registration still says that the client waits
+    /// for it, plans to update the registration.
+    pub(super) fn wait_ended(&mut self, key: &Key) {
+        if self.registration.last_sent.is_some() && self.registration.member.waits.contains(key) {
+            self.register_soon();
+        }
+    }
+
     /// Repeats the registration, because the store may have lost the earlier one.
     pub(super) fn register_again(&mut self) {
         if self.registration.last_sent.is_some() {

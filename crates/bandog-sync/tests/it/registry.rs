@@ -162,3 +162,32 @@ async fn a_prefix_that_begins_with_another_is_reported() {
 impl bandog_core::Records for Shut {}
 
 impl bandog_core::Latches for Shut {}
+
+/// An operator does not see a waiter that has given up, whether the client holds another lock or not.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_no_longer_waits_is_soon_not_listed_any_more() {
+    let store = memory();
+    let (holder, waiter) = (client(store.clone()), client(store.clone()));
+    for (name, has_another) in [("a", false), ("b", true)] {
+        for is_dropped in [false, true] {
+            let held = holder.mutex(name).lock().await.unwrap();
+            let another = if has_another { Some(waiter.mutex("another").lock().await.unwrap()) } else { None };
+            let orders = waiter.mutex(name);
+            let waits = async {
+                let limit = if is_dropped { ms(600_000) } else { ms(3000) };
+                time::timeout(ms(3000), orders.try_lock_for(limit)).await
+            };
+            let seen = async {
+                time::sleep(ms(2000)).await;
+                holder.show(name).await.unwrap().waiters.len()
+            };
+            assert_eq!(tokio::join!(waits, seen).1, 1, "{name}, dropped: {is_dropped}");
+            time::sleep(ms(1500)).await;
+            let row = holder.show(name).await.unwrap();
+            assert!(row.waiters.is_empty(), "{name}, dropped: {is_dropped}: {row:?}");
+            drop((held, another));
+            holder.idle().await;
+            time::sleep(ms(60_000)).await;
+        }
+    }
+}
