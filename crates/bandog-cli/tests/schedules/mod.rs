@@ -159,13 +159,13 @@ while :; do sleep 0.02; done'''
 fn a_run_that_exits_with_0_because_its_node_stops_is_handed_over() {
     let store = Store::start();
     let (place, url) = store.place_and_url();
-    file(&place, EXITS_WELL);
-    let mut stopped = node(&place, url, &["--drain", "0s"]);
-    let first = runs(&place, 1).remove(0);
-    let mut other = node(&place, url, &["--drain", "0s"]);
+    file(place, EXITS_WELL);
+    let mut stopped = node(place, url, &["--drain", "0s"]);
+    let first = runs(place, 1).remove(0);
+    let mut other = node(place, url, &["--drain", "0s"]);
     stopped.term();
     ends(&mut stopped, 0);
-    is_taken_over(&place, &first);
+    is_taken_over(place, &first);
     place.written("second_half");
     let states = || {
         let ran = place.run(&["jobs", "history", "long", "--json", "--url", url]);
