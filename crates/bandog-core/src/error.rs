@@ -152,7 +152,7 @@ impl Error {
     /// assert_eq!(both.to_string(), "a is down; b is down (Unavailable)");
     /// ```
     pub fn without_kind(&self) -> String {
-        format!("{}{}{}", self.place(), self.0.message, self.cause())
+        format!("{}{}{}", self.place(), self.0.message, self.cause_text())
     }
 
     /// The kind of the error.
@@ -185,6 +185,19 @@ impl Error {
         self.0.about_data
     }
 
+    /// The error that caused this error. Its text is part of the text of this error, so
+    /// [`source`](std::error::Error::source) does not return it.
+    ///
+    /// ```
+    /// use bandog::Error;
+    ///
+    /// let caused = Error::unavailable("no answer").caused_by(std::io::Error::other("broken pipe"));
+    /// assert!(caused.cause().is_some_and(|cause| cause.is::<std::io::Error>()));
+    /// ```
+    pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+
     /// The verb (the operation that failed), if it is known.
     pub fn verb(&self) -> Option<&'static str> {
         self.0.verb
@@ -211,7 +224,7 @@ impl Error {
     }
 
     /// The end of the text: the cause. If the cause is an error of the same kind, its kind is not printed again.
-    fn cause(&self) -> String {
+    fn cause_text(&self) -> String {
         let Some(source) = &self.0.source else { return String::new() };
         match source.downcast_ref::<Self>().filter(|cause| cause.kind() == self.kind()) {
             Some(cause) => format!(": {}", cause.without_kind()),
@@ -236,7 +249,7 @@ impl fmt::Display for Error {
             // need the kind, because the message of such an error names the allowed values.
             write!(f, " ({kind:?})")?;
         }
-        f.write_str(&self.cause())
+        f.write_str(&self.cause_text())
     }
 }
 
@@ -250,8 +263,18 @@ impl fmt::Debug for Error {
     }
 }
 
+/// The source is the first cause that the text of the error does not contain. So a report that prints an error with its
+/// sources, such as `{:#}` of `anyhow`, prints each cause once.
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+        let text = self.to_string();
+        let is_printed = |cause: &(dyn StdError + 'static)| match cause.downcast_ref::<Self>() {
+            Some(error) if text.contains(&error.without_kind()) => true,
+            Some(_) | None => text.contains(&cause.to_string()),
+        };
+        std::iter::successors(self.cause(), |&cause| cause.source()).find(|&cause| !is_printed(cause))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,9 @@ use std::{path::Path, time::SystemTime};
 pub use self::blocked::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS};
 use crate::{ClientId, Key};
 
+/// Maximum length of a pod's name, in bytes.
+#[cfg(unix)]
+const MAX_POD: usize = 253;
 /// Maximum number of names in [`Member::waits`].
 pub const MAX_WAITS: usize = 32;
 
@@ -57,14 +60,38 @@ impl Member {
     }
 }
 
-/// The name of this machine.
+/// The name of this machine. In Kubernetes, the name of the pod.
 #[cfg(unix)]
 fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    let pod = pod(|name| std::env::var(name).ok());
+    pod.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+/// The name of the pod, if this process runs in Kubernetes, which sets these variables.
+#[cfg(unix)]
+fn pod(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    variable("KUBERNETES_SERVICE_HOST")?;
+    variable("HOSTNAME").filter(|name| !name.is_empty() && name.len() <= MAX_POD && !name.contains(char::is_control))
 }
 
 /// The name of this machine.
 #[cfg(not(unix))]
 fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".into())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_kubernetes_the_host_is_the_pod() {
+        let with = |variables: &'static [(&'static str, &'static str)]| {
+            pod(move |name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        };
+        const POD: (&str, &str) = ("HOSTNAME", "shop-6f7c-x2x");
+        assert_eq!(with(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), POD]), Some("shop-6f7c-x2x".into()));
+        assert_eq!((with(&[POD]), with(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")])), (None, None));
+        assert_eq!(with(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("HOSTNAME", "")]), None);
+    }
 }

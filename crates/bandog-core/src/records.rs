@@ -288,7 +288,7 @@ pub trait Records: Send + Sync + 'static {
 /// The error of a store without transactions of users.
 pub(crate) fn no_mark_sql(mark: &Mark) -> Error {
     let message = "this store has no transactions of users";
-    Error::new(ErrorKind::Unsupported, message).during("complete").at(&mark.key)
+    Error::new(ErrorKind::Unsupported, message).during("complete").at(&mark.within.0)
 }
 
 /// The error of a backend that does not support records. `verb` is the operation that failed.

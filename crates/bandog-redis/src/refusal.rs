@@ -1,7 +1,5 @@
 //! Maps errors of Redis to errors of bandog.
 
-use std::error::Error as _;
-
 use bandog_core::{
     Error,
     ErrorKind::{self, Corrupt, Denied, Misused, Unavailable, Unsupported},
@@ -153,7 +151,7 @@ pub(crate) fn not_a_latch() -> Error {
 
 /// Whether the key of this step has another type than the step expects.
 pub(crate) fn is_of_wrong_type(error: &Error) -> bool {
-    error.source().and_then(|cause| cause.downcast_ref()).is_some_and(is_wrong_type)
+    error.cause().and_then(|cause| cause.downcast_ref()).is_some_and(is_wrong_type)
 }
 
 /// The error for a claim whose key has another type than a lock of this family. `text` is the beginning of the key's

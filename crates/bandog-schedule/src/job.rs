@@ -13,11 +13,14 @@ use crate::{
     CatchUp, OnCrash, Overlap, Retry, Run, Scope, StoreDown,
     inject::{Shares, WantedValues},
     policy::Policy,
-    trigger::MIN_PERIOD,
+    trigger::{MIN_PERIOD, Trigger, duration_ms},
 };
 
 pub use self::definition::MAX_NAME;
 pub(crate) use self::definition::{Body, JobDefinition, check_name, run_body};
+
+/// Minimum of the default lease, so that a node survives short pauses of its process.
+const MIN_DEFAULT_LEASE: Duration = Duration::from_secs(10);
 
 /// A job for a [`crate::Scheduler`], built step by step. [`Job::run`] completes it.
 ///
@@ -262,7 +265,9 @@ impl Job {
 
     /// If a node does not renew its session (the lock that proves that the node is alive) for this time, the node
     /// counts as dead. The lease can be shorter than a run, because a live node renews its session during the run. The
-    /// lease must be between 100 ms and 365 days. Default: the watchdog of the client, which is 30 s by default.
+    /// lease must be between 100 ms and 365 days. Default: the watchdog of the client, which is 30 s by default. If the job's
+    /// period is shorter than that, the default is a third of the watchdog, but at least 10 s, so that the death of a node
+    /// costs a frequent job fewer ticks.
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
             Ok(lease) => self.lease = Some(lease),
@@ -390,8 +395,8 @@ impl Job {
         self
     }
 
-    /// Checks the job, and returns the job as the scheduler keeps it. `lease`: the default lease, which is the watchdog
-    /// of the scheduler's client. None if the scheduler has no client.
+    /// Checks the job, and returns the job as the scheduler keeps it. `lease`: the watchdog of the scheduler's client, from
+    /// which the default lease follows. None if the scheduler has no client.
     pub(crate) fn prepare(self, lease: Option<Duration>) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(error) = &self.error {
@@ -401,8 +406,18 @@ impl Job {
         let trigger = self.when.prepare(self.policy.enabled).map_err(named)?;
         let body = self.body.clone().ok_or_else(|| named(Error::misused("it has no body; end it with .run(…)")))?;
         let mut policy = self.policy;
-        policy.lease = self.lease.or(lease).unwrap_or(policy.lease);
+        let default = lease.map(|watchdog| default_lease(&trigger, watchdog));
+        policy.lease = self.lease.or(default).unwrap_or(policy.lease);
         Ok(JobDefinition { name: self.name.into(), trigger, policy: Arc::new(policy), body })
+    }
+}
+
+/// The lease of a job without an explicit one. There are two values, so that a node has at most two sessions for them.
+fn default_lease(trigger: &Trigger, watchdog: Duration) -> Duration {
+    if trigger.period().is_some_and(|period| period < duration_ms(watchdog)) {
+        (watchdog / 3).max(MIN_DEFAULT_LEASE).min(watchdog)
+    } else {
+        watchdog
     }
 }
 

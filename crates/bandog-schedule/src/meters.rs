@@ -32,8 +32,18 @@ pub(crate) fn ended(job: &Arc<str>, ended: &RunEnd, took: Duration) {
     histogram!("bandog_run_seconds", "job" => Arc::clone(job)).record(took.as_secs_f64());
     counter!("bandog_runs_total", "job" => Arc::clone(job), "outcome" => ended.state.as_str()).increment(1);
     if ended.state == State::Ok {
-        gauge!("bandog_last_success_timestamp_seconds", "job" => Arc::clone(job)).set(seconds(ended.at));
+        succeeded(job, ended.at);
     }
+}
+
+/// Sets the time of the last success of a job.
+pub(crate) fn succeeded(job: &Arc<str>, at: UnixMs) {
+    gauge!("bandog_last_success_timestamp_seconds", "job" => Arc::clone(job)).set(seconds(at));
+}
+
+/// Sets whether a job is paused.
+pub(crate) fn paused(job: &Arc<str>, is_paused: bool) {
+    gauge!("bandog_job_paused", "job" => Arc::clone(job)).set(f64::from(u8::from(is_paused)));
 }
 
 /// Counts ticks that will not run.

@@ -84,8 +84,9 @@ pub(crate) fn apply_command(
 }
 
 /// Time at which the next tick is due for a claim: the tick plus the jitter of the job. None if there is no such tick.
+/// The first tick of a pause is due too, because the history gets a line about it.
 pub(crate) fn next_claim(state: &JobState, name: &str, trigger: &Trigger, policy: &Policy) -> Option<UnixMs> {
-    if !policy.enabled || state.is_paused() {
+    if !policy.enabled || (state.is_paused() && state.unrecorded_pause().is_none()) {
         return None;
     }
     let tick = trigger.next(state.tick_cursor())?;

@@ -7,7 +7,7 @@ use bandog_cron::Time;
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{JobEntry, MissedTicks, Timekeeper, warn_about_future_watermark},
+    dispatch::{JobEntry, MissedTicks, Timekeeper},
     job::JobDefinition,
     meters,
     pauses::{AllJobsPause, KnownPauses, StoredPauses, pauses_key},
@@ -115,7 +115,6 @@ async fn register_some<'a>(
                     .born
                     .get_or_insert_with(|| Box::new(Creation { era: era.clone(), at: now, fresh: false, resets: 0 }));
                 change = update_spec(&mut state, entry, spec, asked, &pauses.stored.all);
-                warn_about_future_watermark(&entry.definition.name, &state, now);
                 if state.needs_heartbeat(now) {
                     state.seen = now;
                 }

@@ -14,6 +14,7 @@ use crate::{
     Job, Jobs, Scope,
     dispatch::{Dispatcher, JobEntry, Message, POLL_INTERVAL, Timekeeper},
     inject::Shares,
+    meters,
     nodes::check_node,
     pauses::KnownPauses,
     policy::Policy,
@@ -100,7 +101,7 @@ impl Scheduler {
     }
 
     /// The node's name in histories. The name must have 1 to [`crate::MAX_NODE`] bytes and no control characters.
-    /// Default: `host:pid`, which is the name of the machine and the id of the process.
+    /// Default: `host:pid`, which is the name of the machine (in Kubernetes, of the pod) and the id of the process.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
         self
@@ -195,6 +196,8 @@ impl Scheduler {
             format!("{}:{}", here.host, here.pid)
         });
         log_start(&entries, &time, pool);
+        entries.iter().for_each(JobEntry::show_first_state);
+        meters::running(0);
         let (mail, mailbox) = mpsc::unbounded_channel();
         let task = Dispatcher::new(
             entries,

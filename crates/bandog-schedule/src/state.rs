@@ -6,6 +6,7 @@ mod spec;
 use std::collections::{BTreeMap, VecDeque};
 
 use bandog_core::{Error, ErrorKind, Key, Result};
+use bandog_cron::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -187,6 +188,14 @@ impl JobState {
     /// Whether the job or all jobs are paused. No node claims ticks of a paused job.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.is_some() || self.all_paused().is_some()
+    }
+
+    /// The pause that is in effect and that the history does not show yet: no tick has been skipped since it began.
+    pub(crate) fn unrecorded_pause(&self) -> Option<&Paused> {
+        let pauses = || self.paused.as_deref().into_iter().chain(self.all_paused());
+        let is_recorded =
+            |pause: &Paused| pause.at.parse().is_ok_and(|began: Time| began.millisecond() <= self.watermark);
+        pauses().next().filter(|_| !pauses().any(is_recorded))
     }
 
     /// The pause of all jobs, if it is in effect.

@@ -15,6 +15,8 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 /// Number of ticks whose distances [`Trigger::shortest_gap`] compares.
 const GAPS: usize = 50;
+/// The instant from which [`Trigger::period`] counts ticks: 2020-01-01T00:00:00Z.
+const FIRST_TICKS: UnixMs = 1_577_836_800_000;
 
 /// The rule that says when a job is due. Durations and instants are in milliseconds.
 #[derive(Debug, Clone)]
@@ -97,6 +99,24 @@ impl Trigger {
         match self {
             Self::FixedDelay(_) | Self::Once => true,
             Self::Cron(_) | Self::FixedRate(_) | Self::At(_) | Self::Never => false,
+        }
+    }
+
+    /// The shortest time between two of the first ticks. For a cron expression, the first ticks are counted from a fixed
+    /// instant, so that all nodes compute the same time.
+    pub(crate) fn period(&self) -> Option<DurationMs> {
+        match self {
+            Self::Cron(cron) => {
+                let mut from = Time::from_millisecond(FIRST_TICKS);
+                let ticks = std::iter::from_fn(|| {
+                    from = cron.next(from)?;
+                    Some(from.millisecond())
+                });
+                let ticks: Vec<UnixMs> = ticks.take(3).collect();
+                ticks.windows(2).map(|pair| pair[1] - pair[0]).min()
+            }
+            Self::FixedRate(period) | Self::FixedDelay(period) => Some(*period),
+            Self::At(_) | Self::Once | Self::Never => None,
         }
     }
 

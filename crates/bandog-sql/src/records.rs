@@ -60,7 +60,7 @@ impl Records for Sql {
             // If this fails, a later completion removes them.
             let _ = self.query(RemoveMarks(mark.clone())).await;
         }
-        fence::mark(self.context(), mark).map_err(|error| error.during("complete").at(&mark.key))
+        fence::mark(self.context(), mark).map_err(|error| error.during("complete").at(&mark.within.0))
     }
 }
 

@@ -108,13 +108,13 @@ pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, F
     file.jobs.iter().for_each(warn);
     print::done(file.jobs.iter().try_for_each(|entry| match format.json {
         true => print::json(&JobJson::from(entry)),
-        false => writeln!(io::stdout(), "{}", lines(entry, None, None).join("\n")),
+        false => writeln!(io::stdout(), "{}", lines(entry, None).join("\n")),
     }))
 }
 
-/// A job as text: its trigger, next fires, command and policies. `lease` is the default lease, and `row` is the job's
-/// row in the store. Both are none if the store is not used.
-pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobRow>) -> Vec<String> {
+/// A job as text: its trigger, next fires, command and policies. `row` is the job's row in the store. It is none if the
+/// store is not used.
+pub(super) fn lines(entry: &JobEntry, row: Option<&JobRow>) -> Vec<String> {
     let job = JobJson::from(entry);
     let next = match row.map_or_else(|| job.next.clone(), |row| next(entry, row)) {
         _ if !entry.enabled => "never: it is not enabled".to_owned(),
@@ -134,7 +134,7 @@ pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobR
         format!("{}: {} ({})", escaped(job.name), job.description, job.zone),
         format!("  next    {next}"),
         format!("  command {}", quoted(&job.command)),
-        format!("  policy  {}", policy(entry, lease)),
+        format!("  policy  {}", policy(entry, row.map(|row| Duration::from_millis(row.lease_ms)))),
     ]
 }
 

@@ -30,7 +30,7 @@ pub(super) struct JobEntry {
     pub(super) misfire_grace: Duration,
     pub(super) on_crash: OnCrash,
     pub(super) timeout: Option<Duration>,
-    /// None means the default lease, which is the ttl of the client's watchdog.
+    /// None means the default lease, which follows the ttl of the client's watchdog and the period.
     pub(super) lease: Option<Duration>,
     pub(super) retry: Retry,
     pub(super) jitter: Duration,

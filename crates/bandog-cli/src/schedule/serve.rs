@@ -61,7 +61,6 @@ pub(super) async fn serve(
 ) -> Result<ExitCode, Fault> {
     let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
     let options = store.options()?.program(format!("bandog schedule {called}"));
-    let lease = options.ttl();
     let client = store.client(options)?;
     let commands = Arc::<RunningCommands>::default();
     let mut scheduler = Scheduler::over(&client).pool(file.pool.get()).drain(drain);
@@ -72,7 +71,7 @@ pub(super) async fn serve(
         client.ready().await?;
         report(&format!("{} over {} ({})", counted(file, called), store.redacted(), store.origin()));
         let running = scheduler.start().await?;
-        print_jobs(file, lease, &Jobs::over(&client)).await;
+        print_jobs(file, &Jobs::over(&client)).await;
         Ok(running)
     };
     let running = tokio::select! { biased;
@@ -126,12 +125,12 @@ fn counted(file: &JobFile, called: &str) -> String {
     format!("{jobs} of {called}, {} at a time,", file.pool)
 }
 
-/// Prints each job's next fires and policies, and warns about commands that cannot run. `lease` is the default lease.
-async fn print_jobs(file: &JobFile, lease: Duration, jobs: &Jobs) {
+/// Prints each job's next fires and policies, and warns about commands that cannot run.
+async fn print_jobs(file: &JobFile, jobs: &Jobs) {
     for entry in file.jobs.iter().take(PRINTED) {
         // An error is ignored, because the scheduler itself reports a store that does not answer.
         let row = jobs.show(&entry.name).await.ok();
-        report(&check::lines(entry, Some(lease), row.as_ref()).join("\n"));
+        report(&check::lines(entry, row.as_ref()).join("\n"));
     }
     if file.jobs.len() > PRINTED {
         report(&format!("and {} more jobs: --check prints all", file.jobs.len() - PRINTED));

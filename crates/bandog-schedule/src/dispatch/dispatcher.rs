@@ -70,8 +70,11 @@ impl Dispatcher {
 
     /// Runs the loop until a stop is complete.
     async fn run(mut self) {
+        self.planner.log_rests();
         loop {
-            self.planner.local_mut().follow_clock();
+            if self.planner.local_mut().follow_clock() {
+                self.planner.log_rests();
+            }
             self.read_mailbox();
             self.planner.local_mut().wake();
             self.end_drain_when_due();

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bandog_core::{Holding, Version};
 
 use crate::{
+    State,
     job::JobDefinition,
+    meters,
     pauses::AllJobsPause,
     plan::{Event, Plan, next_claim},
     policy::Policy,
@@ -95,6 +97,24 @@ impl JobEntry {
     /// The runs under way, on any node.
     pub(super) fn running(&self) -> &[LiveRun] {
         self.state.as_ref().map_or(&[], |state| &state.running)
+    }
+
+    /// Sets the metrics of the job's record, when a node starts.
+    pub(crate) fn show_first_state(&self) {
+        // The record has the end of the last run only. If that run has failed, the tick of the last success is the best
+        // known time.
+        let success = self.state.as_ref().and_then(|state| state.last_success);
+        success.iter().for_each(|tick| meters::succeeded(&self.definition.name, *tick));
+        self.show_state();
+    }
+
+    /// Sets the metrics of the job's record.
+    pub(super) fn show_state(&self) {
+        let Some(state) = self.state.as_ref().filter(|_| self.is_shared) else { return };
+        meters::paused(&self.definition.name, state.is_paused());
+        if let Some(last) = state.last.as_ref().filter(|last| last.state == State::Ok) {
+            meters::succeeded(&self.definition.name, last.ended);
+        }
     }
 
     /// Whether every event is written and no swap is in flight.

@@ -187,11 +187,7 @@ impl PreparedRun {
         let Self { job, attempt, info, body, policy, limit, messages } = self;
         // The report is created first. So the end of the run is reported even if the user's `tracing` subscriber
         // panics.
-        let report = EndReport { job, info, messages, attempt, end: None };
-        let info = &report.info;
-        let span = tracing::info_span!("bandog.run", job = %info.name, tick = %info.tick, attempt,
-            fence = info.fence.get());
-        Box::pin(execute(body, policy, limit, report).instrument(span))
+        Box::pin(execute(body, policy, limit, EndReport { job, info, messages, attempt, end: None }))
     }
 }
 
@@ -200,7 +196,8 @@ async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadlin
     meters::began(&report.info);
     let mut retries = 0;
     loop {
-        let end = run_attempt(&body, &policy, &report).await;
+        let span = report.span();
+        let end = run_attempt(&body, &policy, &report).instrument(span.clone()).await;
         let failed = match end {
             AttemptEnd::Ok => return report.end(State::Ok, None),
             AttemptEnd::Cancelled => return report.end(report.cancelled(), Some("it was cancelled".into())),
@@ -214,10 +211,12 @@ async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadlin
             return report.end(failed.0, Some(error));
         };
         if failed.1.permanent().is_some() {
-            tracing::error!(%job, error, "the job failed, and is not retried, because it can never succeed");
+            span.in_scope(|| {
+                tracing::error!(%job, error, "the job failed, and is not retried, because it can never succeed");
+            });
             return report.end(failed.0, Some(error));
         }
-        tracing::warn!(%job, error, "the job failed; the retry starts in {}", rounded(backoff));
+        span.in_scope(|| tracing::warn!(%job, error, "the job failed; the retry starts in {}", rounded(backoff)));
         if Box::pin(time::timeout(backoff, report.info.cancel.cancelled())).await.is_ok() {
             return report.end(report.cancelled(), Some(error));
         }
@@ -294,6 +293,12 @@ struct EndReport {
 }
 
 impl EndReport {
+    /// The span of the current attempt.
+    fn span(&self) -> tracing::Span {
+        let Self { info, attempt, .. } = self;
+        tracing::info_span!("bandog.run", job = %info.name, tick = %info.tick, attempt, fence = info.fence.get())
+    }
+
     /// Sets the end of the run.
     fn end(&mut self, state: State, error: Option<String>) {
         self.end = Some((state, error));

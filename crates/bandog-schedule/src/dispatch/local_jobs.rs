@@ -108,13 +108,15 @@ impl LocalJobs {
 
     /// If the wall clock was set, moves the ticks of the jobs of this process that have a period. Their ticks move by
     /// the step of the clock, because periods are measured on the monotonic clock. The ticks of cron expressions and of
-    /// jobs in the store are not moved.
-    pub(super) fn follow_clock(&mut self) {
+    /// jobs in the store are not moved. Returns whether the node's time has jumped, which is also true if the store's
+    /// clock was set.
+    pub(super) fn follow_clock(&mut self) -> bool {
         self.time.follow_wall();
-        let Some(by) = self.time.jumped() else { return };
+        let Some(by) = self.time.jumped() else { return false };
         self.jobs.iter_mut().filter(|(_, entry)| entry.moves_with_clock()).for_each(|(_, entry)| entry.move_by(by));
         let jobs = &self.jobs;
         self.agenda.move_by(by, |job| jobs[job].moves_with_clock());
+        true
     }
 
     /// Makes the jobs that are due ready. Ready jobs are planned in this round.

@@ -39,6 +39,7 @@ mod pool;
 mod prepare;
 mod reading;
 mod reconcile;
+mod rests;
 mod sessions;
 mod shutdown;
 mod store;
@@ -49,5 +50,5 @@ mod time;
 pub(crate) use self::entry::PendingSwap;
 pub(crate) use self::{
     dispatcher::Dispatcher, entry::JobEntry, mailbox::Message, missed::MissedTicks, polls::POLL_INTERVAL,
-    reading::warn_about_future_watermark, time::Timekeeper,
+    time::Timekeeper,
 };

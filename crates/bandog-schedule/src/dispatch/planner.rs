@@ -16,6 +16,7 @@ use super::{
     planning::{NodeContext, SharedPlan, plan_local, plan_shared},
     pool::SlotPriority,
     reading::{log_unreadable, read_record},
+    rests::Rests,
     store::StoreIo,
 };
 use crate::{
@@ -36,6 +37,8 @@ pub(super) struct Planner {
     missed: MissedTicks,
     /// Jobs with queued ticks.
     backlogs: Backlogs,
+    /// Jobs that do not fire, because the clock was set back.
+    rests: Rests,
     /// Swaps that are sent at the end of the round.
     swaps: Vec<(JobId, Swap)>,
 }
@@ -60,6 +63,7 @@ impl Planner {
             node,
             missed: MissedTicks::default(),
             backlogs: Backlogs::default(),
+            rests: Rests::default(),
             swaps: Vec::new(),
         }
     }
@@ -193,6 +197,9 @@ impl Planner {
     fn apply(&mut self, job: JobId, plan: &Plan, store: &mut Option<StoreIo>) {
         self.reconcile(job, store);
         meters::left_out(self.local.jobs().name(job), plan);
+        if self.local.jobs()[job].state.as_ref().is_some_and(|state| state.is_paused()) {
+            self.local.jobs()[job].show_state();
+        }
         self.missed.add(job, plan, || self.local.moment());
         self.log_backlog(job);
         if plan.is_news
@@ -283,7 +290,7 @@ impl Planner {
         let entry = self.local.entry_mut(job);
         let read = match record {
             Ok(None) => RecordRead::Missing,
-            Ok(Some(record)) => read_record(entry, record, now),
+            Ok(Some(record)) => read_record(entry, record),
             Err(error) => {
                 log_unreadable(entry, &error);
                 return Taken::Settled;
@@ -292,6 +299,9 @@ impl Planner {
         match recover(entry, read, era, now) {
             Recovered::Nothing => {}
             Recovered::Current => {
+                let entry = &self.local.jobs()[job];
+                self.rests.check(std::iter::once((job, entry)), now);
+                entry.show_state();
                 self.reconcile(job, store);
                 self.local.make_ready(job);
             }
@@ -309,6 +319,12 @@ impl Planner {
             }
         }
         Taken::Settled
+    }
+
+    /// Logs the jobs that do not fire because the clock was set back. This is called at the start, and when the clock has
+    /// jumped.
+    pub(super) fn log_rests(&mut self) {
+        self.rests.check(self.local.jobs().iter(), self.local.now());
     }
 
     pub(super) fn pauses(&self) -> &NodePauses {

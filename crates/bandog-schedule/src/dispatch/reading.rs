@@ -1,31 +1,23 @@
 //! Parses a job's record, and warns about contents that an operator has to correct.
 
 use bandog_core::{Error, Record};
-use bandog_cron::Time;
 
 use super::entry::JobEntry;
 use crate::{
     job::JobDefinition,
-    plan::rests_until,
     records::job_key,
     recovery::RecordRead,
     state::{JobSpec, JobState},
-    trigger::{DurationMs, UnixMs},
 };
 
-/// A watermark (the newest tick that was ever claimed) in the future is logged only if the watermark is ahead of the
-/// store's clock by more than this time. So small steps of the store's clock are not logged.
-const MAX_AHEAD_MS: DurationMs = 60_000;
-
 /// Parses a record, and warns about contents that an operator has to correct.
-pub(super) fn read_record(entry: &mut JobEntry, record: Record, now: UnixMs) -> RecordRead {
+pub(super) fn read_record(entry: &mut JobEntry, record: Record) -> RecordRead {
     if entry.pending.is_some() || Some(record.version) == entry.version {
         return RecordRead::Unchanged;
     }
     let name = &entry.definition.name;
     match job_key(name).and_then(|key| JobState::read(&record.value, &key)) {
         Ok(state) => {
-            warn_about_future_watermark(name, &state, now);
             warn_about_dispute(entry, &state);
             entry.is_fault_logged = false;
             RecordRead::Found(record.version, Box::new(state))
@@ -42,20 +34,6 @@ pub(super) fn read_record(entry: &mut JobEntry, record: Record, now: UnixMs) -> 
 pub(super) fn log_unreadable(entry: &mut JobEntry, error: &Error) {
     if entry.pending.is_none() && !std::mem::replace(&mut entry.is_fault_logged, true) {
         tracing::error!(job = %entry.definition.name, %error, "the job's record cannot be read: this node does not run the job until it can");
-    }
-}
-
-/// Logs an error if the watermark lies in the future. The cause is that the store's clock was ahead, and was set back
-/// later.
-pub(crate) fn warn_about_future_watermark(job: &str, state: &JobState, now: UnixMs) {
-    if let Some(until) = rests_until(state, now.saturating_add(MAX_AHEAD_MS)) {
-        let until = Time::from_millisecond(until);
-        tracing::error!(
-            job,
-            %until,
-            "the store's clock was ahead when a tick was claimed: the job does not fire until this future tick; \
-             `bandog jobs reset` ends this"
-        );
     }
 }
 

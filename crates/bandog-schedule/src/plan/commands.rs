@@ -63,6 +63,11 @@ fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &
     if state.is_paused() {
         return;
     }
+    if state.is_idle() && state.next_due.is_none() {
+        // The tick of a fixed delay was recorded when the pause skipped it.
+        state.next_due = Some(context.now);
+        return;
+    }
     let skipped = TickRange::until(context.trigger, state.tick_cursor(), context.now);
     if skipped.ticks > 0 {
         state.watermark = skipped.last;

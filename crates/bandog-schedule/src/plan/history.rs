@@ -53,6 +53,18 @@ pub(super) fn record_not_run(
     reason: State,
     range: TickRange,
 ) {
+    record_noted(state, context, plan, reason, range, None);
+}
+
+/// As [`record_not_run`], with a note for operators.
+pub(super) fn record_noted(
+    state: &mut JobState,
+    context: &PlanContext<'_>,
+    plan: &mut Plan,
+    reason: State,
+    range: TickRange,
+    note: Option<String>,
+) {
     let Some(first) = range.first else { return };
     if reason == State::Missed {
         state.counts.missed += range.ticks;
@@ -75,7 +87,7 @@ pub(super) fn record_not_run(
         ended: context.now,
         state: reason,
         error: None,
-        note: None,
+        note,
         retried: false,
     };
     add_history_line(state, plan, past);

@@ -401,7 +401,7 @@ fn a_pause_of_all_jobs_is_applied_before_any_tick_and_the_latest_counts() {
     let mut job = Fixture::every_second(Overlap::Skip);
     job.all = all_jobs_pause(5, true);
     let plan = job.at(0, &[]);
-    assert_eq!((plan.starts, plan.not_before, job.state.watermark), (0, None, T0 - 1));
+    assert_eq!((plan.starts, plan.skipped, job.state.watermark), (0, 1, T0), "the history shows the pause");
     assert!(job.state.all_paused().is_some() && job.state.paused.is_none());
     // A node that does not know the pause yet plans the job. The older knowledge of this node does not end the pause.
     // Afterwards, an operator resumes all jobs.
@@ -419,7 +419,7 @@ fn ticks_of_two_pauses_are_skipped_when_both_are_over() {
     job.command(0, &Command::Pause(Paused { by: "me".into(), reason: "x".into(), at: format_time(T0) }));
     job.command(1000, &Command::SetAllJobsPause(all_jobs_pause(1, true)));
     for (after, lifted) in [(2000, Command::Resume), (4000, Command::SetAllJobsPause(all_jobs_pause(2, false)))] {
-        assert_eq!((job.at(after - 1, &[]).starts, job.state.counts.skipped), (0, 0));
+        assert_eq!((job.at(after - 1, &[]).starts, job.state.counts.skipped), (0, 2), "the first ticks only");
         job.command(after, &lifted);
     }
     assert_eq!((job.state.counts.skipped, job.state.is_paused()), (5, false), "the ticks are skipped once");
@@ -645,6 +645,28 @@ fn skip_runs_one_of_the_ticks_that_waited_together() {
     assert_eq!((plan.starts, plan.skipped, job.running()), (1, 40, vec![40_000]));
     let ended = job.end(0, State::Ok, 40_010);
     assert_eq!(job.at(40_010, &[ended]).starts, 0);
+}
+
+#[test]
+fn the_first_tick_of_a_pause_is_recorded_at_once_and_the_others_at_its_end() {
+    for (trigger, at_once, more) in [(Trigger::FixedRate(1000), 2, 7), (Trigger::FixedDelay(1000), 1, 0)] {
+        let mut job = Fixture::new(trigger, Policy::new(Overlap::Skip));
+        job.at(0, &[]);
+        let ended = job.end(0, State::Ok, 10);
+        job.at(10, &[ended]);
+        let paused = Paused { by: "ann".into(), reason: "stock".into(), at: format_time(T0 + 1500) };
+        job.command(1500, &Command::Pause(paused));
+        let next = next_claim(&job.state, "job", &job.trigger, &job.policy);
+        assert!(next.is_some_and(|next| next <= T0 + 2000));
+        let plan = job.at(2000, &[]);
+        assert_eq!((plan.starts, plan.skipped, plan.lines.len()), (0, at_once, 1));
+        assert!(plan.not_before.is_some() && plan.lines[0].value.contains("paused by ann: stock"), "{plan:?}");
+        assert_eq!(next_claim(&job.state, "job", &job.trigger, &job.policy), None);
+        assert_eq!(job.at(9000, &[]), Plan::default());
+        let plan = job.command(9000, &Command::Resume);
+        assert_eq!((plan.skipped, job.state.counts.skipped), (more, at_once + more));
+        assert_eq!(job.at(10_000, &[]).starts, 1);
+    }
 }
 
 #[test]

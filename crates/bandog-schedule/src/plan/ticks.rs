@@ -3,11 +3,11 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    history::record_not_run,
+    history::{record_not_run, record_noted},
     types::{Plan, PlanContext},
 };
 use crate::{
-    CatchUp, Kind, Overlap, State,
+    CatchUp, Kind, Overlap, Paused, State,
     misfire::{self, TickRange},
     policy::{Policy, to_usize},
     state::{JobState, LiveRun, QueuedRun, SessionClaim},
@@ -21,7 +21,11 @@ pub(crate) const MAX_EARLY_MS: DurationMs = 500;
 /// Claims the ticks that are due: adds their runs to the queue, and raises the watermark (the newest tick that was ever
 /// claimed).
 pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
-    if !context.policy.enabled || !context.is_current || state.is_paused() {
+    if !context.policy.enabled || !context.is_current {
+        return;
+    }
+    if state.is_paused() {
+        record_pause(state, context, plan);
         return;
     }
     let busy = state.busy.filter(|_| context.policy.overlap.max_runs() == 1);
@@ -73,6 +77,21 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     record_not_run(state, context, plan, State::Missed, due.missed);
     if state.is_idle() {
         state.wait_from(context.now, context.trigger);
+    }
+}
+
+/// Records the first tick that a pause skips, so that the history shows the pause. The further ticks are recorded at the
+/// end of the pause, because a line for each of them would fill the history.
+fn record_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
+    let Some(Paused { by, reason, .. }) = state.unrecorded_pause() else { return };
+    let note = format!("paused by {by}: {reason}; further ticks are recorded at the end of the pause");
+    let skipped = TickRange::until(context.trigger, state.tick_cursor(), context.now);
+    if skipped.ticks > 0 {
+        state.watermark = skipped.last;
+        // A fixed delay has no further tick until the end of the pause.
+        state.next_due = state.next_due.filter(|_| context.trigger.delay() == 0);
+        plan.not_before = Some(skipped.last.saturating_sub(MAX_EARLY_MS));
+        record_noted(state, context, plan, State::Skipped, skipped, Some(note));
     }
 }
 

@@ -183,7 +183,7 @@ async fn a_job_that_is_paused_or_disabled_runs_by_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_skips_ticks_and_adds_one_history_line() {
+async fn a_pause_skips_ticks_and_adds_a_history_line_at_its_first_tick_and_at_its_end() {
     let site = Site::new();
     let _node = site.node([site.quick(Job::cron("x", EACH_SECOND))]).await;
     time::sleep(Duration::from_millis(5500)).await;
@@ -198,7 +198,9 @@ async fn a_pause_skips_ticks_and_adds_one_history_line() {
     time::sleep(secs(5)).await;
     let skipped: Vec<RunRow> =
         site.jobs.history("x").await.unwrap().into_iter().filter(|run| run.state == State::Skipped).collect();
-    let [skipped] = &skipped[..] else { panic!("one line: {skipped:?}") };
+    let [rest, start] = &skipped[..] else { panic!("two lines: {skipped:?}") };
+    assert!(start.ticks == 1 && start.note.as_ref().unwrap().starts_with("paused by ann@desk: the moon"), "{start:?}");
+    let skipped = RunRow { from: start.from.clone(), ticks: rest.ticks + 1, ..rest.clone() };
     assert_eq!(site.show("x").await.skipped, skipped.ticks);
     // The tick of each second either ran or was skipped, and no tick did both.
     let (first, last) = (at(skipped.from.as_ref().unwrap()).second(), at(&skipped.tick).second());

@@ -254,3 +254,58 @@ async fn after_a_gap_catch_up_once_is_one_run() {
     test.advance(secs(1)).await;
     assert_eq!(runs(&test, "tick")[2..], [run("06:00", "06:30", Kind::CatchUp)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_node_costs_a_frequent_job_fewer_ticks() {
+    let explicit = || Job::fixed_rate("explicit", secs(5)).lease(secs(60));
+    let jobs = || {
+        let frequent = [
+            Job::fixed_rate("rate", secs(5)),
+            Job::fixed_delay("delay", secs(29)),
+            Job::cron("cron", "0/5 * 9-17 * * ?"),
+        ];
+        let rare =
+            [Job::fixed_rate("rarely", secs(30)), Job::cron("daily", "0 0 2 * * ?"), Job::once("once"), explicit()];
+        let long = Job::cron("long", "0/5 * * * * ?").run(async |_: Run| time::sleep(mins(1)).await);
+        let quick = frequent.into_iter().chain(rare).map(|job| job.run(async |_: Run| ()));
+        quick.chain([long]).collect::<Vec<_>>()
+    };
+    let setting = TestScheduler::at("2026-01-01T00:00:01Z").replicas(2).pool(9).lease(secs(30));
+    let mut test = setting.start(jobs).await.unwrap();
+    let leases =
+        [("rate", 10), ("delay", 10), ("cron", 10), ("rarely", 30), ("daily", 30), ("once", 30), ("explicit", 60)];
+    for (job, lease) in leases {
+        assert_eq!(test.jobs().show(job).await.unwrap().lease_ms, lease * 1000, "{job}");
+    }
+    test.advance(secs(30)).await;
+    let killed = test.runs().iter().find(|run| run.job == "long").unwrap().replica;
+    test.crash(killed);
+    test.advance(secs(10 + 30 + 5)).await;
+    let lost = test.jobs().show("long").await.unwrap();
+    let next = test.runs().iter().rev().find(|run| run.job == "long").unwrap().clone();
+    assert_eq!((lost.lost, next.replica), (1, 1 - killed), "within the lease, a poll of the test and a period");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_in_the_history_after_the_first_tick_that_it_skips() {
+    let jobs = || vec![cron("tick", "0 0 * * * ?"), cron("other", "0 0 * * * ?")];
+    let test = TestScheduler::at("2026-01-01T00:30:00Z").replicas(2).start(jobs).await.unwrap();
+    test.jobs().pause("tick", "stock").await.unwrap();
+    test.jobs().pause_all("flood").await.unwrap();
+    test.advance_to("2026-01-01T03:30:00Z").await;
+    for (job, reason) in [("tick", "stock"), ("other", "flood")] {
+        let history = test.jobs().history(job).await.unwrap();
+        assert_eq!((history.len(), history[0].state, &*history[0].tick), (1, State::Skipped, "2026-01-01T01:00:00Z"));
+        let note = history[0].note.clone().unwrap();
+        assert!(note.starts_with("paused by ") && note.contains(reason), "{note}");
+    }
+    test.jobs().resume_all().await.unwrap();
+    test.jobs().resume("tick").await.unwrap();
+    for job in ["tick", "other"] {
+        let row = test.jobs().show(job).await.unwrap();
+        assert_eq!((row.skipped, row.ok), (3, 0), "{row:?}");
+        assert_eq!(test.jobs().history(job).await.unwrap().len(), 2);
+    }
+    test.advance_to("2026-01-01T04:01:00Z").await;
+    assert_eq!(test.runs().len(), 2);
+}

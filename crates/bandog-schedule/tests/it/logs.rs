@@ -1,6 +1,12 @@
 //! The log: jobs that wait for a slot, wrong clocks, outages, missed ticks, and a span for each run.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bandog_core::{Clock, Key, Memory, Records, Swap};
 use bandog_cron::Time;
@@ -269,4 +275,78 @@ async fn a_run_that_is_retried_after_a_death_is_a_warning() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("died or lost its session: the run is tried again job=job ticks=1"), "{lines:?}");
     assert!(lines[1].contains("ticks were lost"), "{lines:?}");
+}
+
+/// The log of a node while the clock is set back by an hour twice, and after a restart of the node. `over`: whether the
+/// node has a store, whose clock is set.
+async fn errors_while_the_clock_goes_back(over: bool) -> Vec<String> {
+    let jumps: &'static AtomicI64 = Box::leak(Box::default());
+    let wall = "2026-01-01T12:00:30Z".parse::<Time>().unwrap().into();
+    let clock = Clock::tokio().set_to(wall).jumping_by(jumps);
+    let store = Memory::new(clock);
+    let node = async || {
+        let jobs = [("often", "0 * * * * ?"), ("daily", "0 0 2 * * ?")];
+        let jobs = jobs.map(|(name, cron)| Job::cron(name, cron).run(async |_: Run| ()));
+        let client = Client::options().clock(clock).on_current_runtime().over(store.clone()).unwrap();
+        let scheduler = if over { Scheduler::over(&client) } else { Scheduler::new() };
+        scheduler.clock(clock).jobs(jobs).start().await.unwrap()
+    };
+    let (log, _guard) = Ear::of_thread("bandog");
+    let running = node().await;
+    for back in [1, 2] {
+        time::sleep(Duration::from_secs(120)).await;
+        jumps.store(-back * 3_600_000_000_000, Relaxed);
+    }
+    time::sleep(Duration::from_secs(600)).await;
+    let often = || log.heard("does not fire until").into_iter().filter(|line| line.contains("job=often")).collect();
+    let lines: Vec<String> = often();
+    assert_eq!(lines.len(), 1, "one incident: {lines:?}");
+    running.stop().await.unwrap();
+    let running = node().await;
+    time::sleep(Duration::from_secs(60)).await;
+    running.stop().await.unwrap();
+    often()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_goes_back_behind_a_watermark_is_logged_with_the_cure() {
+    let lines = errors_while_the_clock_goes_back(true).await;
+    assert_eq!(lines.len(), 2, "once in a steady process, and once at the start: {lines:?}");
+    for line in lines {
+        assert!(line.starts_with("ERROR") && line.contains("`bandog jobs reset`"), "{line}");
+    }
+    let lines = errors_while_the_clock_goes_back(false).await;
+    assert!(lines.len() == 1 && lines[0].contains("restart"), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_span_of_each_attempt_has_its_number() {
+    let (log, _guard) = Ear::of_thread("bandog");
+    let job = || {
+        let job = Job::once("job").retry(Retry::times(2));
+        job.run(async |_: Run| Err::<(), _>("no"))
+    };
+    let test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job()]).await.unwrap();
+    test.advance(Duration::from_secs(60)).await;
+    let spans = log.heard("bandog.run");
+    let attempts: Vec<bool> =
+        (1..=3).map(|nth| spans.iter().any(|span| span.contains(&format!(" attempt={nth} ")))).collect();
+    assert_eq!(attempts, [true; 3], "{spans:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_a_completion_names_the_job_and_no_key_of_a_mark() {
+    let said: Arc<Mutex<String>> = Arc::default();
+    let heard = Arc::clone(&said);
+    let job = move || {
+        let said = Arc::clone(&heard);
+        Job::once("report").run(move |run: Run| {
+            let said = Arc::clone(&said);
+            async move { *said.lock().unwrap() = run.completion_sql().await.unwrap_err().to_string() }
+        })
+    };
+    let test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job()]).await.unwrap();
+    test.advance(Duration::from_secs(1)).await;
+    let said = said.lock().unwrap().clone();
+    assert!(said.starts_with("complete \"job/report\": "), "{said}");
 }
