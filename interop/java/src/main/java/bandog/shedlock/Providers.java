@@ -8,6 +8,9 @@ import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
 /** ShedLock on the database of a URL as bandog has it. */
 final class Providers {
+    /** Version 3.5.1 of the driver for MariaDB leaves the zone of the server in the session. This is the zone of the JVM. */
+    private static final String ZONE = "?sessionVariables=time_zone='+08:00'";
+
     private final String place;
     private final String[] user;
 
@@ -17,7 +20,8 @@ final class Providers {
             case "mysql" -> "jdbc:mariadb";
             default -> throw new IllegalArgumentException("unknown database " + url.getScheme());
         };
-        place = jdbc + "://" + url.getHost() + ":" + url.getPort() + url.getPath();
+        String options = jdbc.equals("jdbc:mariadb") ? ZONE : "";
+        place = jdbc + "://" + url.getHost() + ":" + url.getPort() + url.getPath() + options;
         user = url.getUserInfo().split(":");
     }
 
