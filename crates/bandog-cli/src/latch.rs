@@ -16,7 +16,7 @@ use crate::{
     fault::Fault,
     print::{self, Format},
     runtime,
-    store::{self, Store},
+    store::{self, Store, until_answered},
 };
 
 /// Sets a count-down latch, counts it down, waits until it is open, and deletes it.
@@ -54,7 +54,8 @@ pub(crate) struct Args {
     /// With `set` the count; with `down` the number to subtract [default: 1].
     #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 53))]
     number: Option<u64>,
-    /// With `wait`, how long to wait; 0s checks once. Without this option there is no limit.
+    /// With `wait`, how long to wait, for the store too; 0s checks once. Without this option there is no limit, but if
+    /// the store has not answered within 5s, the command ends with 69.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -141,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let connected = match operation {
             // The time limit of the wait includes the connection. A wait of 0s is one request, with its own timeout.
             Operation::Wait(Some(limit)) if !limit.is_zero() => {
-                match timeout(limit, connect(&store, &operation)).await {
+                match timeout(limit, store.connect_existing_until(began + limit)).await {
                     Ok(connected) => connected?,
                     Err(_) => return Err(no_answer(&store, limit)),
                 }
@@ -213,7 +214,11 @@ async fn apply(latch: &Latch, operation: &Operation, began: Instant) -> bandog::
             latch.wait().await?;
             0
         }
-        Operation::Wait(Some(limit)) if latch.wait_for(limit.saturating_sub(began.elapsed())).await? => 0,
+        Operation::Wait(Some(limit))
+            if until_answered(began + *limit, async |rest| latch.wait_for(rest).await).await? =>
+        {
+            0
+        }
         Operation::Wait(Some(_)) | Operation::Count => latch.count().await?,
         Operation::Delete => {
             deleted = Some(latch.delete().await?);

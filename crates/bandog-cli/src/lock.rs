@@ -64,8 +64,8 @@ pub(crate) struct Args {
     also: Vec<String>,
     #[command(flatten)]
     store: store::Args,
-    /// How long to wait for the lock; 0s tries once. Without this option there is no limit, but if the store has granted
-    /// or refused nothing within 5s, the command ends with 69.
+    /// How long to wait for the lock, and for the store while it does not answer; 0s tries once. Without this option the
+    /// wait for the lock has no limit, but if the store has granted or refused nothing within 5s, the command ends with 69.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
     wait: Option<Duration>,
     /// A fixed lease: nothing is renewed, and CMD is terminated before the lease expires.
@@ -93,8 +93,9 @@ Exit codes:
   127  CMD is not found
    64  the command line, a name, a duration or the URL is wrong, or the store has another
        number of permits than --of
-   69  the store does not answer or cannot serve now, too few replicas have acknowledged the
-       lock (?replicas=), or --wait is shorter than a round trip
+   69  the store has not answered or could not serve for the whole --wait (5s without it),
+       too few replicas have acknowledged the lock (?replicas=), or --wait is shorter than a
+       round trip
    70  bandog itself failed
    71  the operating system refused a process, a thread or a file
    75  other clients held the lock for the whole --wait, or the wait was part of a deadlock

@@ -4,9 +4,11 @@ use std::{
     env, fs,
     io::{IsTerminal, stderr},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use bandog::{Client, ConnectOptions, Error, ErrorKind};
+use tokio::time::sleep;
 
 use crate::{console::report, exit_code::ExitCode, fault::Fault};
 
@@ -58,14 +60,14 @@ impl Store {
     /// file in the user's state directory.
     pub(crate) fn of(args: &Args) -> Result<Self, Fault> {
         if let Some(url) = &args.url {
-            return Ok(Self { url: absolute(url), from: UrlOrigin::Option });
+            return Ok(Self { url: absolute(&normalized(url)), from: UrlOrigin::Option });
         }
         match env::var(VARIABLE) {
             // An empty variable is probably a mistake. Without this error, each machine would have its own lock file.
-            Ok(url) if url.is_empty() => Err(Fault::usage(format!(
+            Ok(url) if url.trim().is_empty() => Err(Fault::usage(format!(
                 "{VARIABLE} is empty: unset it to use the file in the state directory, or set it to a store"
             ))),
-            Ok(url) => Ok(Self { url: absolute(&url), from: UrlOrigin::Environment }),
+            Ok(url) => Ok(Self { url: absolute(&normalized(&url)), from: UrlOrigin::Environment }),
             Err(env::VarError::NotUnicode(_)) => Err(Fault::usage(format!("{VARIABLE} is not UTF-8"))),
             Err(env::VarError::NotPresent) => Ok(Self { url: default_url()?, from: UrlOrigin::Default }),
         }
@@ -105,9 +107,14 @@ impl Store {
 
     /// A connected client for queries. None if the store is the default file and this file does not exist yet.
     pub(crate) async fn connect_existing(&self) -> Result<Option<Client>, Fault> {
+        self.connect_existing_until(Instant::now()).await
+    }
+
+    /// Does the same, and waits for a store that does not answer until this moment, if that is longer than 5 s.
+    pub(crate) async fn connect_existing_until(&self, until: Instant) -> Result<Option<Client>, Fault> {
         let client = self.existing()?;
         if let Some(client) = &client {
-            client.ready().await.map_err(|error| self.fault(&error))?;
+            until_answered(until, async |_| client.ready().await).await.map_err(|error| self.fault(&error))?;
         }
         Ok(client)
     }
@@ -217,6 +224,36 @@ impl Store {
             report(&format!("{what} {}", self.redacted()));
         }
     }
+}
+
+/// Interval between two attempts while the store does not answer.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Repeats the attempt while the store does not answer, until this moment. The attempt gets the time that is left.
+pub(crate) async fn until_answered<T>(
+    until: Instant,
+    mut attempt: impl AsyncFnMut(Duration) -> bandog::Result<T>,
+) -> bandog::Result<T> {
+    let mut unsure = None;
+    loop {
+        let error = match attempt(until.saturating_duration_since(Instant::now())).await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => error,
+            done => return done,
+        };
+        // If any attempt was perhaps applied, the caller must know.
+        let error = unsure.take().unwrap_or(error);
+        if Instant::now() + PAUSE >= until {
+            return Err(error);
+        }
+        unsure = error.maybe_applied().then_some(error);
+        sleep(PAUSE).await;
+    }
+}
+
+/// The URL without the white space around it, with its scheme in small letters.
+pub(crate) fn normalized(url: &str) -> String {
+    let url = url.trim();
+    url.split_once(':').map_or(url.to_owned(), |(scheme, rest)| format!("{}:{rest}", scheme.to_ascii_lowercase()))
 }
 
 /// The URL with an absolute path, if the URL names a file. So a child that changes its directory still uses the same

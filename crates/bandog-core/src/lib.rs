@@ -30,6 +30,7 @@ mod records;
 mod sql_statement;
 mod subscription;
 mod unused;
+mod url_text;
 
 pub use claim::{Claim, ClaimId, ClientId, Family, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, PLACE, check_ttl};
 pub use clock::{Clock, Moment};
@@ -49,3 +50,4 @@ pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps,
 pub use sql_statement::{Mark, SqlDialect, SqlStatement};
 pub use subscription::{Notifier, Subscription};
 pub use unused::{IfUnused, NamesPage, Usage};
+pub use url_text::url_text;

@@ -103,6 +103,7 @@ impl RedisOptions {
     /// Any other text is refused with `ErrorKind::Misused`. The message names the wrong part, and never contains a
     /// password.
     pub fn from_url(url: &str) -> Result<Self> {
+        let url = bandog_core::url_text(url)?;
         url::read(url)
     }
 

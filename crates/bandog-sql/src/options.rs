@@ -146,6 +146,7 @@ impl SqlOptions {
     /// # Errors
     /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused). No message contains the password.
     pub fn from_url(url: &str) -> Result<Self> {
+        let url = bandog_core::url_text(url)?;
         url::read(url)
     }
 

@@ -74,6 +74,7 @@ impl ZooKeeperOptions {
     /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused) if the URL is wrong, and
     /// [`ErrorKind::Unsupported`](bandog_core::ErrorKind::Unsupported) for TLS without the feature `tls`.
     pub fn from_url(url: &str) -> Result<Self> {
+        let url = bandog_core::url_text(url)?;
         let (rest, port) = match (url.strip_prefix("zookeeper://"), url.strip_prefix("zookeeper+tls://")) {
             (Some(rest), _) => (rest, PORT),
             (None, Some(rest)) => (rest, TLS_PORT),

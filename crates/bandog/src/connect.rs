@@ -57,6 +57,8 @@ use crate::{
 /// - `memory:`: a new store in this process.
 /// - `memory:NAME`: the store with this name in this process. All clients that use the same name share it.
 ///
+/// White space around a URL is removed. Quotes around it, and control characters in it, are [`ErrorKind::Misused`].
+///
 /// Every URL accepts these options:
 ///
 /// - `?watchdog=DURATION`: the ttl of locks without a lease, between 100 ms and 365 days; the default is `30s`. A
@@ -137,12 +139,12 @@ const WATCHDOG: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 impl ConnectOptions {
-    /// Reads a URL, without I/O.
+    /// Reads a URL, without I/O. White space around the URL is removed.
     ///
     /// # Errors
     /// Those errors of [`connect`] that can be found without I/O.
     pub fn parse(url: impl AsRef<str>) -> Result<Self> {
-        let url = url.as_ref();
+        let url = url.as_ref().trim();
         let parts = Parts::parse(url)?;
         let ttl = parts.watchdog.unwrap_or(WATCHDOG);
         let client = Client::options().watchdog(ttl).prefix(&parts.prefix);

@@ -10,7 +10,7 @@ mod secrets;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl};
+use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl, url_text};
 
 pub use self::secrets::{redact, without_secrets};
 use self::{
@@ -65,6 +65,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn parse(url: &str) -> Result<Self> {
+        let url = url_text(url)?;
         let shown = redact(url); // for errors: the URL without its secrets
         let (word, rest) = split_scheme(url, &shown)?;
         let (scheme, word) = match word.to_ascii_lowercase().as_str() {
@@ -90,6 +91,9 @@ impl Parts {
                 "the URL {shown:?} has characters in sentinel_password= that must be encoded: write %40 for @, %2F for /, %3F \
                  for ?, %23 for #, %26 for & and %25 for %"
             )));
+        }
+        if !is_local(word) && word != "redis+unix" {
+            check_blanks(rest, &shown)?;
         }
         match word {
             "redis+unix" => check_socket(rest, &shown)?,
@@ -262,6 +266,19 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         ));
     };
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))
+}
+
+/// Refuses white space in the hosts, in the database and in the folder. One of them would have another name with it.
+fn check_blanks(rest: &str, shown: &str) -> Result<()> {
+    let (_, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let place = place.split('?').next().unwrap_or_default();
+    if !place.contains(char::is_whitespace) {
+        return Ok(());
+    }
+    Err(Error::misused(format!(
+        "the URL {shown:?} has a blank in its hosts or after them: write a comma without a blank between hosts, and %20 for a \
+         blank in a name"
+    )))
 }
 
 /// Refuses a URL that does not name exactly one host.

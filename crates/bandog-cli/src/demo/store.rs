@@ -9,6 +9,7 @@ use bandog::{
 };
 
 use super::fault::DemoFault;
+use crate::store::normalized;
 
 /// Prefix of the name of the demo's directory.
 pub(super) const DIRECTORY_PREFIX: &str = "bandog-demo-";
@@ -79,11 +80,12 @@ impl DemoStore {
 
 /// Checks the URL before anything is started. The URL must name a store that several processes can share.
 pub(super) fn checked(url: &str) -> Result<String, DemoFault> {
-    options(url)?;
+    let url = normalized(url);
+    options(&url)?;
     if url.starts_with("memory:") {
         return Err(DemoFault::Usage(format!("{url} exists in one process only, and the demo has several")));
     }
-    Ok(url.to_owned())
+    Ok(url)
 }
 
 /// A client for a replica. The client does not create the store: the demo has created it already. If the demo has ended

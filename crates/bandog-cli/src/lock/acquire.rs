@@ -1,12 +1,15 @@
 //! Waits for the locks. The wait ends when all are granted, when the time limit is over, or when a signal asks
 //! bandog to exit.
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    time::{Duration, Instant},
+};
 
 use bandog::{All, AllGuard, Result};
 use rustix::process::Signal;
 
-use crate::signals::Signals;
+use crate::{signals::Signals, store::until_answered};
 
 /// How the wait ended.
 pub(crate) enum Acquired<G> {
@@ -41,7 +44,7 @@ pub(crate) async fn acquire<G>(
 /// for the whole wait.
 pub(super) async fn lock(locks: &All, wait: Option<Duration>) -> Result<Option<AllGuard>> {
     match wait {
-        Some(wait) => locks.try_lock_for(wait).await,
+        Some(wait) => until_answered(Instant::now() + wait, async |rest| locks.try_lock_for(rest).await).await,
         None => locks.lock().await.map(Some),
     }
 }

@@ -54,6 +54,49 @@ fn an_empty_variable_does_not_select_the_default_store() {
 }
 
 #[test]
+fn white_space_around_a_url_is_not_a_part_of_it() {
+    let place = Place::new();
+    let whole = format!("sqlite:{}", place.path("l.db").display());
+    // Two commands with these URLs exclude each other.
+    let nested = format!("{} lock x --wait 0s -- true; echo \"$?|$BANDOG_URL\"", env!("CARGO_BIN_EXE_bandog"));
+    for url in ["sqlite:l.db\n", "\r\n sqlite:l.db\t\r\n", "SQLite:l.db "] {
+        let by_option = place.bandog(&Place::lock("x", &["--url", url], &nested));
+        let mut by_variable = place.bandog(&Place::lock("x", &[], &nested));
+        by_variable.env("BANDOG_URL", url);
+        for command in [by_option, by_variable] {
+            let ran = Ran::from(command);
+            assert_eq!(ran.stdout, format!("75|{whole}\n"), "{ran:?}");
+        }
+        let mut outer =
+            place.bandog(&Place::lock("x", &["--url", url], &nested.replace("--wait", "--url sqlite:l.db --wait")));
+        outer.env_remove("BANDOG_HELD");
+        assert_eq!(Ran::from(outer).stdout, format!("75|{whole}\n"));
+    }
+    let names = fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.filter(|name| !name.to_string_lossy().starts_with("l.db-")).collect();
+    assert_eq!(names, ["l.db"], "a lock is in another file");
+}
+
+#[test]
+fn quotes_and_control_characters_in_a_url_are_refused_by_name() {
+    let place = Place::new();
+    for (url, words) in [
+        ("\"sqlite:l.db\"", "the quote \""),
+        ("'redis://:hunter2@db'\n", "the quote '"),
+        ("redis://:hunter2@db\n\nredis://db", "a line feed inside"),
+        ("sqlite:l\r.db", "a carriage return inside"),
+        ("Memory:x", "exists in one process only"),
+        (" \n", "BANDOG_URL is empty"),
+    ] {
+        let mut command = place.bandog(&["lock", "x", "--", "true"]);
+        command.env("BANDOG_URL", url);
+        let ran = Ran::from(command);
+        ran.assert_ended(64, &[words]);
+        assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
+    }
+}
+
+#[test]
 fn queries_create_no_database() {
     let place = Place::new();
     for args in [&["show", "x"][..], &["ls"], &["ls", "z*"]] {

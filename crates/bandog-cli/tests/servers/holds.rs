@@ -1,4 +1,7 @@
-use std::{fs, thread};
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use bandog_testkit::{RedisServer, eventually};
 use serde_json::Value;
@@ -42,6 +45,36 @@ fn a_password_is_not_passed_to_the_command() {
     let nested = format!("{} lock y -- true; exit $?", env!("CARGO_BIN_EXE_bandog"));
     let ran = place.run(&Place::lock("x", &["--url", &url], &nested));
     ran.assert_ended(77, &["this user or password", "bandog passes BANDOG_URL to its commands without the password"]);
+}
+
+#[test]
+fn the_child_gets_the_url_that_bandog_used() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let nested = format!("echo \"$BANDOG_URL\"; {} lock y -- true; echo $?", env!("CARGO_BIN_EXE_bandog"));
+    let mut command = place.bandog(&Place::lock("x", &[], &nested));
+    command.env("BANDOG_URL", format!(" {}\r\n", redis.url()));
+    assert_eq!(Ran::from(command).stdout, format!("{}\n0\n", redis.url()));
+}
+
+#[test]
+fn a_wait_with_a_limit_is_also_a_wait_for_the_store() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = redis.url();
+    redis.cmd(&["SET", "kept", "1"]);
+    redis.kill();
+    let mut lock = place.start(&["lock", "x", "--wait", "60s", "--url", &url, "--", "true"]);
+    let mut latch = place.start(&["latch", "done", "wait", "--timeout", "60s", "--url", &url]);
+    // Without a limit, the wait for the store ends after 5 s; and so did those with one, if there were only one limit.
+    let began = Instant::now();
+    place
+        .run(&["lock", "x", "--url", &url, "--", "true"])
+        .assert_ended(69, &["cannot reach", "check that the store runs"]);
+    place.run(&["lock", "x", "--wait", "1500ms", "--url", &url, "--", "true"]).assert_ended(69, &[]);
+    assert!(began.elapsed() > Duration::from_secs(6));
+    assert!(lock.try_wait().is_none() && latch.try_wait().is_none(), "{:?} {:?}", lock.stderr(), latch.stderr());
+    redis.restart();
+    assert_eq!(lock.wait(SOON).code(), Some(0), "{:?}", lock.stderr());
+    assert_eq!(latch.wait(SOON).code(), Some(0), "{:?}", latch.stderr());
 }
 
 #[test]

@@ -28,6 +28,51 @@ fn the_error_of_a_host_without_a_scheme_contains_the_right_url() {
 }
 
 #[test]
+fn white_space_around_a_url_is_removed() {
+    let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
+    for url in [
+        "redis://db:7000/2",
+        "redis+unix:///run/r.sock?db=3",
+        "redis+sentinel://h1,h2/orders",
+        "redis+cluster://h1,h2",
+        "redis+quorum://h1,h2,h3",
+        "postgres://app@db/shop",
+        "mysql://app@db/shop",
+        "zookeeper://h1,h2/folder",
+        "sqlite:/no/such/l.db",
+        "memory:name",
+    ] {
+        for text in [format!("{url}\n"), format!("\r\n\t {url} \r\n")] {
+            assert_eq!(store(&text), store(url));
+        }
+        refused(&format!("\"{url}\""), &["the quote \""]);
+        refused(&url.replacen(':', ":\n", 1), &["a line feed"]);
+    }
+    for url in
+        ["redis+quorum://h1, h2,h3", "redis+cluster://h1 ,h2", "redis+sentinel://h1, h2/m", "zookeeper://h/a ?acl=open"]
+    {
+        refused(url, &["a blank"]);
+    }
+    refused("redis://:hun\nter2@db", &["a line feed inside, as its character number 13"]);
+    assert!(ConnectOptions::parse("sqlite:/my dir/l.db").is_ok());
+}
+
+#[test]
+fn a_url_for_a_child_has_its_options_and_no_mask() {
+    for (scheme, options) in [
+        ("redis://h1", "layout=setnx&semaphores=plain&replicas=1&java_skew=1s&watchdog=1s&timeout=1s&prefix=a:"),
+        ("rediss+quorum://h1,h2,h3", "ca=/a&cert=/b&key=/c&max_ttl=1m"),
+        ("postgres://app@db/shop", "tables=mine_&schema=s&create=false&pooler=session&sslmode=require&sslrootcert=/a"),
+        ("mysql://app@db/shop", "tables=mine_&create=false&mode=rowlock&table=t&column=c&connections=3"),
+        ("zookeeper://h1", "session=5s&acl=open"),
+    ] {
+        let url = format!("{scheme}?{options}");
+        assert_eq!(without_secrets(&url), url);
+        assert_eq!(redact(&url), url);
+    }
+}
+
+#[test]
 fn valkey_is_redis_and_schemes_may_be_in_any_case() {
     let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
     for (url, same) in [
