@@ -4,13 +4,14 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "lock",
     "show",
     "ls",
     "release",
     "acquire",
     "extend",
+    "forget",
     "latch",
     "limit",
     "doctor",
