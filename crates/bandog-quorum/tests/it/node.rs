@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Clock, Error, Finding, Inspect, Key, Latches, Leases, Member, Memory, Notifier,
-    Pattern, Profile, Records, Renewal, Result, Row, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Clock, Error, Finding, IfUnused, Inspect, Key, Latches, Leases, Member, Memory,
+    NamesPage, Notifier, Pattern, Profile, Records, Renewal, Result, Row, Step, Subscription, Usage,
 };
 use bandog_testkit::RedisServer;
 use tokio::{
@@ -264,6 +264,14 @@ impl<B: Backend> Inspect for TestNode<B> {
 
     async fn forget(&self, key: &Key) -> Result<bool> {
         self.answer().await.forget(key).await
+    }
+
+    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
+        self.answer().await.names_page(pattern, unused_for, after).await
+    }
+
+    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        self.answer().await.usage(keys, unused_for, then).await
     }
 
     async fn check_for(&self, prefix: &str) -> Result<Vec<Finding>> {
