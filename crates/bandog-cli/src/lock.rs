@@ -369,7 +369,7 @@ impl Run<'_> {
             true => timeout(EXIT_TIMEOUT, client.holders(names)).await.ok().and_then(Result::ok).unwrap_or_default(),
             false => Vec::new(),
         };
-        // Of several locks, this command has perhaps some, whose release is in flight.
+        // Of several locks, this command may have some, whose release is in flight.
         rows.iter_mut().for_each(|row| row.holders.retain(|holder| !waiting::is_own(client, holder)));
         let holder = rows.iter().find_map(|row| {
             let holder = holder_text::holders(row)?;

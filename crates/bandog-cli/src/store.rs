@@ -240,7 +240,7 @@ pub(crate) async fn until_answered<T>(
             Err(error) if error.kind() == ErrorKind::Unavailable => error,
             done => return done,
         };
-        // If any attempt was perhaps applied, the caller must know.
+        // If any attempt may be applied, the caller must know.
         let error = unsure.take().unwrap_or(error);
         if Instant::now() + PAUSE >= until {
             return Err(error);

@@ -281,7 +281,7 @@ pub(crate) fn forget(key: &Key, form: ScriptForm) -> Pipeline {
     single(look::forget(key, form))
 }
 
-/// Checks which of these names are unused, and perhaps deletes their keys. Each has a command of its own, as in [`show`].
+/// Checks which of these names are unused, and deletes their keys if the caller asks for it. Each has a command of its own, as in [`show`].
 pub(crate) fn unused(keys: &[Key], unused_for: Duration, then: IfUnused, form: ScriptForm) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(keys.len());
     keys.iter().for_each(|key| _ = pipe.add_command(look::unused(key, unused_for, then, form)));

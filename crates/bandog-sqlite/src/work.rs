@@ -74,7 +74,7 @@ pub(crate) struct Evict(pub(crate) Key);
 pub(crate) struct Forget(pub(crate) Key);
 /// Reads a part of all names. The text is the last name of the part before.
 pub(crate) struct ReadFences(pub(crate) Pattern, pub(crate) Duration, pub(crate) String);
-/// Checks which names are unused, and perhaps deletes their rows.
+/// Checks which names are unused, and deletes their rows if the caller asks for it.
 pub(crate) struct CheckUsage(pub(crate) Vec<Key>, pub(crate) Duration, pub(crate) IfUnused);
 pub(crate) struct SwapRecords(pub(crate) Vec<Swap>);
 pub(crate) struct ReadRecords {

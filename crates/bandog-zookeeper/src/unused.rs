@@ -41,7 +41,7 @@ impl Shared {
         Ok(NamesPage { keys: unused.map(|(key, _)| key).collect(), seen, next })
     }
 
-    /// Whether the folders of these names are empty and old, and perhaps deletes them.
+    /// Whether the folders of these names are empty and old. Deletes such folders if the caller asks for it.
     pub(crate) async fn usage_of(
         &self,
         session: &Session,

@@ -90,7 +90,7 @@ impl Redis {
         Key::new(name).ok().filter(|key| self.check_name(key).is_ok())
     }
 
-    /// The names whose tokens are perhaps old enough, and the time that the server needed.
+    /// The names whose tokens may be old enough, and the time that the server needed.
     async fn with_old_tokens(&self, names: Vec<Key>, unused_for: Duration) -> Result<(Vec<Key>, Duration)> {
         if names.is_empty() {
             return Ok((names, Duration::ZERO));

@@ -46,7 +46,7 @@ pub(super) fn forget(key: &Key, form: ScriptForm) -> Cmd {
     cmd
 }
 
-/// Checks whether a name is unused, and perhaps deletes its keys.
+/// Checks whether a name is unused, and deletes its keys if the caller asks for it.
 pub(super) fn unused(key: &Key, unused_for: Duration, then: IfUnused, form: ScriptForm) -> Cmd {
     let name = key.as_str();
     let mut cmd = UNUSED.call(form, 1, 18, 17 * name.len() + 450);
