@@ -72,7 +72,12 @@ fn secret_option(url: &str) -> Option<(usize, &'static str)> {
     let at = |sign: &str, secret: &'static str| Some((url.find(&format!("{sign}{secret}"))?, secret));
     let [of_sentinels, of_databases] = SECRETS;
     let is_database = ["postgres", "mysql", "mariadb"].iter().any(|scheme| starts_with_word(url, scheme));
-    [Some(of_sentinels), is_database.then_some(of_databases)]
+    // In any URL, the end of a password with one of these signs is not known.
+    let has_signs = |rest: &str| rest.contains(['@', '#', '?']);
+    let is_open = ["?password=", "&password="]
+        .iter()
+        .any(|option| url.split_once(option).is_some_and(|(_, rest)| has_signs(rest)));
+    [Some(of_sentinels), (is_database || is_open).then_some(of_databases)]
         .into_iter()
         .flatten()
         .flat_map(|secret| ["?", "&"].map(|sign| at(sign, secret)))

@@ -288,6 +288,8 @@ fn no_error_and_no_debug_shows_a_password() {
         "postgres://app@db/shop?password=hun@hunter2",
         "mysql://db/shop?user=app&pasword=hunter2",
         "jdbc:postgresql://db/shop?user=app&password=hunter2",
+        "jdbc:postgresql://db/shop?user=app&password=p@hunter2",
+        "mssql://db?password=p@hunter2",
         "postgresql+asyncpg://app:hunter2@db/shop",
         "zk://app:hunter2@one,two",
         "etcd://app:hunter2%db:1",
