@@ -44,6 +44,8 @@ fn a_stopped_first_waiter_of_java_delays_bandog_until_its_deadline(pair: &Pair) 
     let stopped = fair(&pair.one, "a");
     let first = if has_limit { stopped.waits_for(LIMIT) } else { stopped.waits() };
     wait_for_fair_queue(&pair.server, "orders", 1);
+    // After it has subscribed, 3.10.6 tries again, and this writes its deadline again.
+    first.wait_for_sleep();
     let own_time = if has_limit { LIMIT } else { OLD_WAIT };
     let owner = fair_queue(&pair.server, "orders").remove(0);
     let until = deadline(pair, &owner);
