@@ -150,6 +150,16 @@ impl SqlOptions {
         url::read(url)
     }
 
+    /// The names of the options that [`SqlOptions::from_url`] accepts in URLs with this scheme. Of an unknown scheme, there are
+    /// none.
+    ///
+    /// ```
+    /// assert!(bandog_sql::SqlOptions::option_names("postgres").any(|name| name == "connect_timeout"));
+    /// ```
+    pub fn option_names(scheme: &str) -> impl Iterator<Item = &'static str> {
+        url::option_names(scheme)
+    }
+
     /// Sets the maximum duration of one request. The default is 3 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {

@@ -1,6 +1,7 @@
 //! Parses URLs such as `scheme:place?watchdog=30s&timeout=3s`, and prints them without their secrets.
 
 mod login;
+mod option_names;
 #[cfg_attr(
     not(feature = "redis"),
     allow(dead_code, reason = "without the feature, only the form of the URL is checked")
@@ -68,28 +69,12 @@ impl Parts {
         let url = url_text(url)?;
         let shown = redact(url); // for errors: the URL without its secrets
         let (word, rest) = split_scheme(url, &shown)?;
-        let (scheme, word) = match word.to_ascii_lowercase().as_str() {
-            "redis" | "valkey" => (Scheme::Redis, "redis"),
-            "rediss" | "valkeys" => (Scheme::Redis, "rediss"),
-            "redis+unix" | "valkey+unix" => (Scheme::Redis, "redis+unix"),
-            "redis+cluster" | "valkey+cluster" => (Scheme::Redis, "redis+cluster"),
-            "rediss+cluster" | "valkeys+cluster" => (Scheme::Redis, "rediss+cluster"),
-            "redis+sentinel" | "valkey+sentinel" => (Scheme::Redis, "redis+sentinel"),
-            "rediss+sentinel" | "valkeys+sentinel" => (Scheme::Redis, "rediss+sentinel"),
-            "redis+quorum" | "valkey+quorum" => (Scheme::Quorum, "redis+quorum"),
-            "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
-            "mysql" | "mariadb" => (Scheme::MySql, "mysql"),
-            "postgres" | "postgresql" => (Scheme::Postgres, "postgres"),
-            "sqlite" => (Scheme::Sqlite, "sqlite"),
-            "zookeeper" => (Scheme::ZooKeeper, "zookeeper"),
-            "zookeeper+tls" => (Scheme::ZooKeeper, "zookeeper+tls"),
-            "memory" => (Scheme::Memory, "memory"),
-            other => return Err(unknown_scheme(other, &shown)),
-        };
-        if word.ends_with("+sentinel") && secrets::has_unencoded_secret(url) {
+        let (scheme, word) = backend(word).ok_or_else(|| unknown_scheme(&word.to_ascii_lowercase(), &shown))?;
+        let has_secret_option = word.ends_with("+sentinel") || matches!(scheme, Scheme::MySql | Scheme::Postgres);
+        if let Some(secret) = secrets::unencoded_secret(url).filter(|_| has_secret_option) {
             return Err(Error::misused(format!(
-                "the URL {shown:?} has characters in sentinel_password= that must be encoded: write %40 for @, %2F for /, %3F \
-                 for ?, %23 for #, %26 for & and %25 for %"
+                "the URL {shown:?} has characters in {secret} or after it that must be encoded: write %40 for @, %2F for /, \
+                 %3F for ?, %23 for #, %26 for & and %25 for %"
             )));
         }
         if !is_local(word) && word != "redis+unix" {
@@ -123,12 +108,14 @@ impl Parts {
         if scheme == Scheme::Sqlite {
             file::path(place)?;
         }
-        let own = own_options(word);
+        let own = option_names::of_backend(word);
         let mut seen = BTreeSet::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let name = name_of(option);
             if !seen.insert(name) {
-                return Err(Error::misused(format!("the URL {shown:?} has the option {name:?} twice")));
+                // An unknown name might be a part of a password.
+                let known = if option_names::is_known(word, name) { name } else { "***" };
+                return Err(Error::misused(format!("the URL {shown:?} has the option {known:?} twice")));
             }
             if own.contains(&name) || parts.passes_on(name) {
                 let sign = if parts.rest.contains('?') { '&' } else { '?' };
@@ -142,29 +129,24 @@ impl Parts {
 
     /// Whether the backend checks an option with this name. The backends of databases know many options of other clients.
     fn passes_on(&self, name: &str) -> bool {
-        matches!(self.scheme, Scheme::MySql | Scheme::Postgres) && !matches!(name, "watchdog" | "timeout" | "prefix")
+        matches!(self.scheme, Scheme::MySql | Scheme::Postgres) && !option_names::OF_ALL.contains(&name)
     }
 
-    /// Reads an option that every URL can have. `own` are the options that only this backend knows. The error for an
+    /// Reads an option that is not for the backend. `own` are the options that only this backend knows. The error for an
     /// unknown option lists them. `seen` are the names of the options so far, with this one.
     fn option(&mut self, option: &str, own: &[&str], seen: &BTreeSet<&str>, shown: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        match name {
-            "watchdog" => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
-            "timeout" => self.timeout = Some(check_timeout(duration(name, value)?)?),
-            "java_skew" if self.scheme == Scheme::Redis => self.java_skew = Some(duration(name, value)?),
-            "replicas" if self.scheme == Scheme::Redis => self.replicas = Some(count(name, value)?),
-            "max_ttl" if self.scheme == Scheme::Quorum => {
-                self.max_ttl = Some(check_ttl("the URL's max_ttl", duration(name, value)?)?);
-            }
-            "prefix" => self.prefix = decoded(value, shown)?,
-            _ => {
-                let of_scheme = match self.scheme {
-                    Scheme::Redis => &["java_skew", "replicas"][..],
-                    Scheme::Quorum => &["max_ttl"],
-                    Scheme::MySql | Scheme::Postgres | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => &[],
-                };
-                let own: String = of_scheme.iter().chain(own).map(|own| format!("{own}, ")).collect();
+        let of_client = option_names::of_client(self.scheme);
+        let is_known = option_names::OF_ALL.contains(&name) || of_client.contains(&name);
+        match Some(name).filter(|_| is_known) {
+            Some("watchdog") => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
+            Some("timeout") => self.timeout = Some(check_timeout(duration(name, value)?)?),
+            Some("java_skew") => self.java_skew = Some(duration(name, value)?),
+            Some("replicas") => self.replicas = Some(count(name, value)?),
+            Some("max_ttl") => self.max_ttl = Some(check_ttl("the URL's max_ttl", duration(name, value)?)?),
+            Some("prefix") => self.prefix = decoded(value, shown)?,
+            Some(_) | None => {
+                let own: String = of_client.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 let unknown = if seen.contains("sentinel_password") {
                     "an unknown option after sentinel_password=, perhaps a part of the password (in it, write %26 for &)"
                         .to_owned()
@@ -180,23 +162,26 @@ impl Parts {
     }
 }
 
-/// The options that only the backend of this scheme knows.
-fn own_options(scheme: &str) -> &'static [&'static str] {
-    match scheme {
-        "redis" => &["layout", "semaphores"],
-        "rediss" => &["layout", "semaphores", "ca", "cert", "key"],
-        "redis+cluster" => &["layout", "semaphores", "address_map"],
-        "rediss+cluster" => &["layout", "semaphores", "address_map", "ca", "cert", "key"],
-        "redis+unix" => &["layout", "semaphores", "db"],
-        "redis+sentinel" => &["layout", "semaphores", "address_map", "sentinel_user", "sentinel_password"],
-        "rediss+sentinel" => {
-            &["layout", "semaphores", "address_map", "sentinel_user", "sentinel_password", "ca", "cert", "key"]
-        }
-        "rediss+quorum" => &["ca", "cert", "key"],
-        "zookeeper" => &["acl", "session"],
-        "zookeeper+tls" => &["acl", "session", "ca", "cert", "key"],
-        _ => &[],
-    }
+/// The backend of this scheme, and the name of the scheme in the URLs for this backend.
+fn backend(scheme: &str) -> Option<(Scheme, &'static str)> {
+    Some(match scheme.to_ascii_lowercase().as_str() {
+        "redis" | "valkey" => (Scheme::Redis, "redis"),
+        "rediss" | "valkeys" => (Scheme::Redis, "rediss"),
+        "redis+unix" | "valkey+unix" => (Scheme::Redis, "redis+unix"),
+        "redis+cluster" | "valkey+cluster" => (Scheme::Redis, "redis+cluster"),
+        "rediss+cluster" | "valkeys+cluster" => (Scheme::Redis, "rediss+cluster"),
+        "redis+sentinel" | "valkey+sentinel" => (Scheme::Redis, "redis+sentinel"),
+        "rediss+sentinel" | "valkeys+sentinel" => (Scheme::Redis, "rediss+sentinel"),
+        "redis+quorum" | "valkey+quorum" => (Scheme::Quorum, "redis+quorum"),
+        "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
+        "mysql" | "mariadb" => (Scheme::MySql, "mysql"),
+        "postgres" | "postgresql" => (Scheme::Postgres, "postgres"),
+        "sqlite" => (Scheme::Sqlite, "sqlite"),
+        "zookeeper" => (Scheme::ZooKeeper, "zookeeper"),
+        "zookeeper+tls" => (Scheme::ZooKeeper, "zookeeper+tls"),
+        "memory" => (Scheme::Memory, "memory"),
+        _ => return None,
+    })
 }
 
 fn name_of(option: &str) -> &str {

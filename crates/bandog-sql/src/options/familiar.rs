@@ -108,17 +108,39 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("unixSocket", "socket"),
 ];
 
+/// Options that [`translate`] reads.
+const READ: &[&str] = &[
+    "channel_binding",
+    "fallback_application_name",
+    "gssencmode",
+    "requireSSL",
+    "ssl",
+    "target_session_attrs",
+    "tls",
+    "useSSL",
+];
+
+/// The names of the options that [`translate`] removes or renames.
+pub(super) fn names(dialect: Dialect) -> impl Iterator<Item = &'static str> {
+    let renamed = OTHER_NAMES.iter().map(|(name, _)| *name);
+    without_effect(dialect).iter().chain(READ).copied().chain(renamed)
+}
+
+/// The options that have no effect here.
+fn without_effect(dialect: Dialect) -> &'static [&'static str] {
+    match dialect {
+        Dialect::Postgres => OF_POSTGRES,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => OF_MYSQL,
+    }
+}
+
 /// Removes the options that have no effect here, and gives the others the names that bandog knows.
 ///
 /// # Errors
 /// An option requires what bandog does not have.
 pub(super) fn translate(dialect: Dialect, options: &mut Options) -> Result<()> {
-    let without_effect = match dialect {
-        Dialect::Postgres => OF_POSTGRES,
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => OF_MYSQL,
-    };
-    for name in without_effect {
+    for name in without_effect(dialect) {
         options.take(name);
     }
     for (name, known) in OTHER_NAMES {

@@ -219,11 +219,24 @@ fn a_wrong_url_is_refused_without_its_password() {
         "mysql://app:secret@db/shop?layout=shedlock&table=a`b",
         "postgres://app:secret@db/shop?schema=a&schema=b",
         "postgres://app:secret%00@db/shop",
+        "postgres://db/shop?user=app&password=top&secret",
+        "postgres://db/shop?user=app&password=top&secret&zone=1",
+        "postgres://db/shop?user=app&pasword=top&Secret=",
     ] {
         let error = SqlOptions::from_url(url).expect_err(url);
         assert_eq!(error.kind(), bandog_core::ErrorKind::Misused, "{url}");
         assert!(!error.to_string().contains("cret"), "{error}");
     }
+}
+
+#[test]
+fn the_first_unknown_option_is_named_and_none_after_the_password() {
+    let error = |url: &str| SqlOptions::from_url(url).unwrap_err().to_string();
+    assert!(error("postgres://app@db/shop?tabels=a_&colour=red").contains("the option \"tabels\", which is unknown"));
+    let hidden = error("postgres://db/shop?user=app&password=top&secret&tables=a_");
+    assert!(hidden.contains("an unknown option after password=") && hidden.contains("%26"), "{hidden}");
+    let unfit = error("postgres://app@db/shop?column=c");
+    assert!(unfit.contains("\"column\", which is not allowed here"), "{unfit}");
 }
 
 #[test]

@@ -9,22 +9,62 @@ use super::{Address, Dialect, JvmZone, Layout, RowTable, SqlOptions, TableName, 
 /// The form of a URL. Error messages show it.
 const FORM: &str = "postgres://user[:password]@host[:port]/database[?option=value], or mysql:// in the same form";
 const SCHEMES: &[(&str, Dialect)] = &[
-    ("postgres://", Dialect::Postgres),
-    ("postgresql://", Dialect::Postgres),
+    ("postgres", Dialect::Postgres),
+    ("postgresql", Dialect::Postgres),
     #[cfg(feature = "mysql")]
-    ("mysql://", Dialect::MySql),
+    ("mysql", Dialect::MySql),
     #[cfg(feature = "mysql")]
-    ("mariadb://", Dialect::MySql),
+    ("mariadb", Dialect::MySql),
 ];
+/// The options that are not those of other clients.
+const OWN: &[&str] = &[
+    "schema",
+    "tables",
+    "create",
+    "pooler",
+    "layout",
+    "mode",
+    "table",
+    "column",
+    "jvm_zone",
+    "connections",
+    "host",
+    "port",
+    "socket",
+    "user",
+    "password",
+    "application_name",
+    "options",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+];
+/// The words for an unknown option that must not be shown.
+const PART_OF_PASSWORD: &str =
+    "an unknown option after password=, perhaps a part of the password (in the password, write %26 for &)";
 /// Maximum length of an identifier in PostgreSQL.
 const MAX_IDENTIFIER: usize = 63;
 /// Maximum length of the beginning of the names of the tables. Every name has room for the rest of it.
 const MAX_TABLES: usize = 48;
 
+/// The names of the options that a URL with this scheme can have.
+pub(super) fn option_names(scheme: &str) -> impl Iterator<Item = &'static str> {
+    dialect(scheme).into_iter().flat_map(names)
+}
+
+fn names(dialect: Dialect) -> impl Iterator<Item = &'static str> {
+    OWN.iter().copied().chain(familiar::names(dialect))
+}
+
+fn dialect(scheme: &str) -> Option<Dialect> {
+    SCHEMES.iter().find(|(name, _)| *name == scheme).map(|(_, dialect)| *dialect)
+}
+
 /// Reads a URL. Messages contain no part of the URL that can be a part of a password.
 pub(super) fn read(url: &str) -> Result<SqlOptions> {
-    let rest = SCHEMES.iter().find_map(|(scheme, dialect)| Some((url.strip_prefix(scheme)?, *dialect)));
-    let (rest, dialect) = rest.ok_or_else(|| wrong("does not begin with postgres://"))?;
+    let parts = url.split_once("://").and_then(|(scheme, rest)| Some((rest, dialect(scheme)?)));
+    let (rest, dialect) = parts.ok_or_else(|| wrong("does not begin with postgres://"))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = place.split_once('/').unwrap_or((place, ""));
     let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -33,7 +73,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         return Err(wrong("has an '@', '?' or '#' that is not encoded; in a user or password, write %40, %3F and %23"));
     }
     let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
-    let mut options = Options::read(query)?;
+    let mut options = Options::read(dialect, query)?;
     familiar::translate(dialect, &mut options)?;
     let (user, password) = (decoded("user", user)?, password.map(|text| decoded("password", text)).transpose()?);
     let user = only_one("user", Some(user).filter(|user| !user.is_empty()), options.take("user"))?;
@@ -100,10 +140,15 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
 pub(super) struct Options(BTreeMap<String, String>);
 
 impl Options {
-    fn read(query: &str) -> Result<Self> {
+    /// Reads the options. The first unknown name in the order of the URL is refused: the next ones can be parts of its value.
+    fn read(dialect: Dialect, query: &str) -> Result<Self> {
         let mut options = BTreeMap::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if names(dialect).all(|known| known != name) {
+                let shown = format!("the option {name:?}, which is unknown");
+                return Err(unknown(if options.contains_key("password") { PART_OF_PASSWORD } else { &shown }));
+            }
             if options.insert(name.to_owned(), decoded("value of an option", value)?).is_some() {
                 return Err(wrong("has an option twice"));
             }
@@ -156,12 +201,16 @@ impl Options {
 
     fn check_empty(&self) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
-        Err(Error::misused(format!(
-            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, tables, create, \
-             pooler, layout, mode, table, column, jvm_zone, connections, host (for a Unix socket; of MySQL: socket), user, password, \
-             application_name, options, sslmode, sslrootcert, sslcert and sslkey are known"
-        )))
+        Err(unknown(&format!("the option {name:?}, which is not allowed here")))
     }
+}
+
+/// The error of an option that is unknown or not allowed.
+fn unknown(what: &str) -> Error {
+    let own = OWN.join(", ");
+    Error::misused(format!(
+        "the URL of the database has {what}; {own} are known (host with port, or on MySQL socket: a Unix socket)"
+    ))
 }
 
 /// The address of the first host, and the other hosts.

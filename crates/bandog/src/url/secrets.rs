@@ -1,6 +1,6 @@
 //! Prints URLs without their passwords and other secrets.
 
-use super::login::is_port;
+use super::{login::is_port, option_names};
 
 /// The options with passwords: of sentinels, and of databases.
 const SECRETS: [&str; 2] = ["sentinel_password=", "password="];
@@ -25,13 +25,13 @@ pub fn without_secrets(url: &str) -> String {
 
 /// The URL in which `instead` replaces the password and the colon before the password.
 fn without_password(url: &str, instead: &str) -> String {
-    if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
+    if is_local(scheme_of(url)) {
         return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
     }
     let url = &without_unencoded_secret(url, instead);
     // An `@` in a password should be written as `%40`. If it was not, the password ends at the last `@` of the URL.
     let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url, instead) };
-    let place = without_unknown_options(place, instead);
+    let place = without_unknown_options(scheme_of(url), place, instead);
     let Some((scheme, login)) = head.split_once("://") else {
         // This is not a valid URL, so any text before the `@` might be the password.
         let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
@@ -47,24 +47,18 @@ fn without_password(url: &str, instead: &str) -> String {
 /// Hides the end of the URL from an option with a password on, if this password might contain characters that should have
 /// been encoded. Then the end of the password is not known.
 fn without_unencoded_secret(url: &str, instead: &str) -> String {
-    let Some((start, secret)) = unencoded_secret(url) else { return url.to_owned() };
+    let Some((start, secret)) = secret_option(url) else { return url.to_owned() };
+    let has_unknown = options_after(&url[start + 1..]).any(|name| !option_names::is_known(scheme_of(url), name));
+    if !has_unknown && unencoded_secret(url).is_none() {
+        return url.to_owned();
+    }
     if instead.is_empty() { url[..start].to_owned() } else { format!("{}{secret}***", &url[..=start]) }
 }
 
-/// Whether an option with a password contains `@`, `#` or `?`, which should have been encoded.
-pub(super) fn has_unencoded_secret(url: &str) -> bool {
-    secret_option(url).is_some_and(|(start, _)| url[start + 1..].contains(['@', '#', '?']))
-}
-
-/// The first option with a password, if this password might contain characters that should have been encoded.
-fn unencoded_secret(url: &str) -> Option<(usize, &'static str)> {
+/// The name of an option with a password, if this password contains `@`, `#` or `?`, which should have been encoded.
+pub(super) fn unencoded_secret(url: &str) -> Option<&'static str> {
     let (start, secret) = secret_option(url)?;
-    let mut others = options_after(&url[start + 1..]);
-    let has_unknown = match secret {
-        "sentinel_password=" => others.any(|name| !is_known_at_sentinels(url, name)),
-        _ => others.any(|name| !is_known(name)),
-    };
-    (has_unknown || has_unencoded_secret(url)).then_some((start, secret))
+    url[start + 1..].contains(['@', '#', '?']).then_some(secret)
 }
 
 /// The first option with a password: the position of the sign before it, and its name.
@@ -91,14 +85,9 @@ fn options_after(query: &str) -> impl Iterator<Item = &str> {
     others.map(|option| option.split_once('=').map_or(option, |(name, _)| name))
 }
 
-/// Whether URLs of sentinels can have an option with this name.
-fn is_known_at_sentinels(url: &str, name: &str) -> bool {
-    match name {
-        "watchdog" | "timeout" | "java_skew" | "replicas" | "prefix" | "layout" | "semaphores" | "sentinel_user"
-        | "sentinel_password" => true,
-        "ca" | "cert" | "key" => starts_with_word(url, "rediss+") || starts_with_word(url, "valkeys+"),
-        _ => false,
-    }
+/// The scheme of the URL, as it is written. Empty if the URL has none.
+fn scheme_of(url: &str) -> &str {
+    url.split_once(':').map_or("", |(scheme, _)| scheme)
 }
 
 /// Whether the URL starts with this word, in any case.
@@ -109,7 +98,7 @@ fn starts_with_word(url: &str, word: &str) -> bool {
 /// Hides a possible password in a URL without an `@`. If the text at the place of the port is not a number, this text
 /// might be a password, and the user might have mistyped the `@` after it.
 fn without_suspicious_port(url: &str, instead: &str) -> String {
-    let url = without_unknown_options(url, instead);
+    let url = without_unknown_options(scheme_of(url), url, instead);
     let Some((scheme, rest)) = url.split_once("://") else { return without_suspicious_login(url) };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (hosts, tail) = rest.split_at(end);
@@ -147,7 +136,7 @@ fn without_suspicious_login(url: String) -> String {
 /// Hides the values of unknown options, because these values might be secrets. An unknown name after such a value is hidden,
 /// too: it might be the rest of a secret with a `&`. If `instead` is empty, options with passwords are removed: with `***` as
 /// its value, a reader of the URL would send `***` as the password.
-fn without_unknown_options(place: &str, instead: &str) -> String {
+fn without_unknown_options(scheme: &str, place: &str, instead: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     // A `#` that was not encoded might be a part of a secret.
     let (query, fragment) = query.split_once('#').map_or((query, ""), |(query, _)| (query, "#***"));
@@ -157,7 +146,7 @@ fn without_unknown_options(place: &str, instead: &str) -> String {
             hides_names |= name == "password";
             (!instead.is_empty()).then(|| format!("{name}=***"))
         }
-        Some((name, _)) if is_known(name) => Some(option.to_owned()),
+        Some((name, _)) if option_names::is_known(scheme, name) => Some(option.to_owned()),
         Some(_) | None if hides_names && !option.is_empty() => Some("***".to_owned()),
         Some((name, _)) => {
             hides_names = true;
@@ -166,69 +155,6 @@ fn without_unknown_options(place: &str, instead: &str) -> String {
         None => Some(option.to_owned()),
     });
     format!("{path}?{}{fragment}", shown.collect::<Vec<_>>().join("&"))
-}
-
-/// Whether any URL can have an option with this name whose value is no secret.
-fn is_known(name: &str) -> bool {
-    matches!(
-        name,
-        "watchdog"
-            | "timeout"
-            | "java_skew"
-            | "replicas"
-            | "layout"
-            | "table"
-            | "mode"
-            | "column"
-            | "connections"
-            | "jvm_zone"
-            | "semaphores"
-            | "max_ttl"
-            | "prefix"
-            | "ca"
-            | "cert"
-            | "key"
-            | "db"
-            | "sentinel_user"
-            | "schema"
-            | "tables"
-            | "create"
-            | "pooler"
-            | "host"
-            | "socket"
-            | "port"
-            | "sslmode"
-            | "sslrootcert"
-            | "sslcert"
-            | "sslkey"
-            | "session"
-            | "acl"
-            | "user"
-            | "application_name"
-            | "ApplicationName"
-            | "options"
-            | "target_session_attrs"
-            | "channel_binding"
-            | "gssencmode"
-            | "connect_timeout"
-            | "connection_limit"
-            | "pool_timeout"
-            | "ssl"
-            | "sslMode"
-            | "ssl-mode"
-            | "ssl_mode"
-            | "ssl-ca"
-            | "ssl-cert"
-            | "ssl-key"
-            | "useSSL"
-            | "requireSSL"
-            | "unix_socket"
-            | "charset"
-            | "serverTimezone"
-            | "allowPublicKeyRetrieval"
-            | "useUnicode"
-            | "characterEncoding"
-    )
 }
 
 /// Whether this word has the syntax of a scheme: a letter, then letters, digits and `+-.`.

@@ -72,6 +72,39 @@ fn a_url_for_a_child_has_its_options_and_no_mask() {
     }
 }
 
+/// With other options, the child would use other locks.
+#[test]
+fn a_url_for_a_child_keeps_the_options_of_other_clients_also_after_the_password() {
+    let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
+    let map = "address_map=10.0.0.1:7000>h1:7000,10.0.0.2:7000>h1:7001";
+    for url in [format!("redis+cluster://h1?{map}&prefix=a:"), format!("redis+sentinel://h1/m?{map}&prefix=a:")] {
+        assert_eq!(without_secrets(&url), url);
+        assert_eq!(redact(&url), url);
+    }
+    let url = format!("redis+sentinel://h1/m?sentinel_password=hunter2&{map}&prefix=a:");
+    assert_eq!(without_secrets(&url), url.replace("sentinel_password=hunter2&", ""));
+    for (place, options) in [
+        ("postgres://db/shop", "applicationName=a&targetServerType=primary&tls=true&tables=a_&prefix=a:"),
+        ("postgres://db/shop", "fallback_application_name=a&connectTimeout=3&keepalives=1&tables=a_&prefix=a:"),
+        ("postgresql://db/shop", "pool_max_conns=3&stringtype=unspecified&tcp_user_timeout=5&schema=s&prefix=a:"),
+        ("mysql:///shop", "unixSocket=/run/m.sock&autoReconnect=true&connectTimeout=3&tables=a_&prefix=a:"),
+        ("mariadb://db/shop", "zeroDateTimeBehavior=ROUND&parseTime=true&loc=Local&tables=a_&prefix=a:"),
+    ] {
+        let bare = format!("{place}?user=app&{options}");
+        for url in [format!("{place}?password=hunter2&user=app&{options}"), format!("{bare}&password=hunter2")] {
+            assert!(["password=hunter2&", "&password=hunter2"].iter().any(|part| url.replace(part, "") == bare));
+            assert_eq!(without_secrets(&url), bare);
+            assert_eq!(redact(&url), url.replace("hunter2", "***"));
+            assert_eq!(store(&url), store(&bare));
+        }
+    }
+    // The child would get a URL without the options that follow the password.
+    for url in ["postgres://db/shop?user=a&password=hunter2?&tables=a_", "mysql://db/shop?user=a&password=x&prefix=a?"]
+    {
+        refused(url, &["in password= or after it that must be encoded"]);
+    }
+}
+
 #[test]
 fn valkey_is_redis_and_schemes_may_be_in_any_case() {
     let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
@@ -290,6 +323,11 @@ fn no_error_and_no_debug_shows_a_password() {
         "jdbc:postgresql://db/shop?user=app&password=hunter2",
         "jdbc:postgresql://db/shop?user=app&password=p@hunter2",
         "mssql://db?password=p@hunter2",
+        "postgres://db/shop?user=app&password=top&hunter2",
+        "postgres://db/shop?user=app&password=top&Hunter=1&hunter2=1",
+        "mysql://db/shop?user=app&password=top&hunter2&hunter2",
+        "mysql://db/shop?user=app&pwd=top&hunter2&tables=a_",
+        "postgres://db/shop?user=app&pwd=top&hunter2&hunter2",
         "postgresql+asyncpg://app:hunter2@db/shop",
         "zk://app:hunter2@one,two",
         "etcd://app:hunter2%db:1",
