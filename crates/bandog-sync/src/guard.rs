@@ -100,7 +100,8 @@ impl Guard {
     }
 
     /// Whether the lock is lost, so that another client might hold it now. Once this call has returned true, it always
-    /// returns true. This call reads the clock, and does no I/O.
+    /// returns true. This call reads the clock, and does no I/O. In a child that was forked from the client's process it
+    /// returns true: the lock stays with the parent.
     pub fn is_lost(&self) -> bool {
         self.check_held().is_err()
     }
@@ -165,6 +166,7 @@ impl Guard {
     /// If this future is dropped, the lock is released nevertheless. This is true even before the first poll.
     pub async fn release(self) -> Result<()> {
         let held = self.check_held();
+        self.turn.handle.check_process().map_err(|error| error.at(self.key()))?;
         let Some(mut turn) = Arc::into_inner(self.turn) else { return held };
         let (report, answer) = oneshot::channel();
         turn.report = Some(report);
@@ -292,6 +294,7 @@ impl Turn {
     }
 
     pub(crate) fn check_held(&self) -> Result<()> {
+        self.handle.check_process().map_err(|error| error.at(self.key()))?;
         let now = self.handle.clock.now();
         match self.status.state(now) {
             TurnState::Held { .. } | TurnState::Released => Ok(()),
@@ -355,7 +358,7 @@ impl DeadlineWatch {
             // The wake-up is registered before the status is read, so that no change is missed.
             let woken = self.woken.get_or_insert_with(|| Box::pin(self.status.woken()));
             let now = self.clock.now();
-            match self.status.state(now) {
+            match self.status.seen(now) {
                 TurnState::Held { until } if until.since(now) > self.grace => {}
                 TurnState::Held { .. } | TurnState::Lost | TurnState::Closed => return Poll::Ready(()),
                 TurnState::Released => {} // A released lock cannot be lost, so the future stays pending.

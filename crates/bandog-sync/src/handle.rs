@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use crate::{
     engine::{Engine, Msg, Runner, Terms, Ticket},
     latch::Operations,
+    process::HomeProcess,
     profile::StoreProfile,
 };
 
@@ -31,6 +32,8 @@ pub(crate) struct Handle {
     pub(crate) id: ClientId,
     pub(crate) clock: Clock,
     pub(crate) profile: StoreProfile,
+    /// The process in which the engine runs.
+    process: HomeProcess,
     prefix: String,
     /// The client's program and machine, as `program@host`.
     pub(crate) identity: String,
@@ -83,6 +86,7 @@ impl Handle {
             id,
             clock,
             profile,
+            process: HomeProcess::current(),
             prefix,
             identity,
             terms,
@@ -100,6 +104,11 @@ impl Handle {
     /// A sender of messages to the engine. This sender does not keep the client alive.
     pub(crate) fn mailbox(&self) -> mpsc::UnboundedSender<Msg> {
         self.mailbox.clone()
+    }
+
+    /// Returns an error in a child that was forked from the client's process. The engine does not run there.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        self.process.check()
     }
 
     pub(crate) fn store(&self) -> &str {
@@ -137,6 +146,7 @@ impl Handle {
     }
 
     pub(crate) fn send(&self, msg: Msg) -> Result<()> {
+        self.check_process()?;
         self.mailbox.send(msg).map_err(|_| Error::closed())
     }
 

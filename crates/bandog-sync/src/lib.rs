@@ -35,6 +35,7 @@ mod options;
 mod owner;
 mod pause;
 mod prefix;
+mod process;
 mod profile;
 mod records;
 mod retry;

@@ -12,6 +12,8 @@ use std::{
 use bandog_core::Moment;
 use tokio::sync::{Notify, futures::OwnedNotified};
 
+use crate::process::HomeProcess;
+
 const LOST: u64 = 0;
 const CLOSED: u64 = u64::MAX;
 const RELEASED: u64 = u64::MAX - 1;
@@ -24,6 +26,8 @@ const RELEASED: u64 = u64::MAX - 1;
 pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
     encoded: AtomicU64,
+    /// The process that has the lock.
+    process: HomeProcess,
     /// Wakes the waiters of this status. `None` until the first of them, because most turns have no waiter.
     changed: Mutex<Option<Arc<Notify>>>,
 }
@@ -41,7 +45,14 @@ pub(crate) enum TurnState {
 
 impl TurnStatus {
     pub(crate) fn held_until(until: Moment) -> Self {
-        Self { encoded: AtomicU64::new(until.as_nanos()), changed: Mutex::default() }
+        let (encoded, process) = (AtomicU64::new(until.as_nanos()), HomeProcess::current());
+        Self { encoded, process, changed: Mutex::default() }
+    }
+
+    /// The state that a user of the lock sees: [`Self::state`], and lost in a child that was forked from the process of
+    /// the lock.
+    pub(crate) fn seen(&self, now: Moment) -> TurnState {
+        if self.process.was_left() { TurnState::Lost } else { self.state(now) }
     }
 
     /// The state at this moment. If the deadline has passed, this call also marks the turn as lost, so that a later
@@ -103,7 +114,7 @@ impl TurnStatus {
 
     /// Time until the deadline. Zero if the turn has ended.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
-        match self.state(now) {
+        match self.seen(now) {
             TurnState::Held { until } => until.since(now),
             TurnState::Lost | TurnState::Closed | TurnState::Released => Duration::ZERO,
         }

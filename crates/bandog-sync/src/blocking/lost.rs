@@ -60,7 +60,7 @@ impl Lost {
             let mut nearest: Option<(Duration, Clock)> = None;
             for (status, clock) in &self.locks {
                 let now = clock.now();
-                match status.state(now) {
+                match status.seen(now) {
                     TurnState::Held { until } => {
                         let left = until.since(now);
                         nearest = nearest.filter(|(least, _)| *least <= left).or(Some((left, *clock)));

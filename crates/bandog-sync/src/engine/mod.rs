@@ -79,6 +79,7 @@ mod timers;
 
 use std::{
     collections::HashMap,
+    mem::ManuallyDrop,
     sync::{Arc, Weak, atomic::AtomicU64},
     time::Duration,
 };
@@ -103,7 +104,7 @@ use self::{
     slot::{Counts, Event, Slot, SlotContext},
     timers::{Timer, Timers},
 };
-use crate::handle::Handle;
+use crate::{handle::Handle, process::HomeProcess};
 
 pub(crate) use self::calls::{apply_one, renew_one};
 pub(crate) use self::lane::{Lane, OwnedAs, SlotId};
@@ -238,9 +239,17 @@ impl Engine {
     /// answered all releases and the backend has ended its own work, for at most two request timeouts.
     pub(crate) async fn run(mut self) {
         let mut messages = Vec::with_capacity(MAX_MESSAGES);
+        let home = HomeProcess::current();
         self.epoch.mark_unchanged();
         while !self.must_end() {
             self.sleep(&mut messages).await;
+            // The child of a fork has a copy of the user's runtime, and with it of this task. It must not use the connections,
+            // which the parent uses, and must not drop them, because both processes share the runtime's poller.
+            if !self.may_spin && home.was_left() {
+                self.mailbox.close();
+                let _not_dropped = ManuallyDrop::new(self);
+                return;
+            }
             self.process(&mut messages);
             self.flush().await;
         }

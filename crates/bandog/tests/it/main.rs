@@ -8,6 +8,7 @@ mod connecting;
 mod emptied;
 mod extended;
 mod forgotten;
+mod forked;
 mod fuzz;
 mod handed_over;
 mod health;
