@@ -3,7 +3,7 @@
 use std::{
     num::NonZeroU32,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -24,7 +24,7 @@ use crate::{
     lane::Lane,
     listen::{Channel, Listener},
     mutexes::KnownNames,
-    options::{Dialect, Layout, SqlOptions},
+    options::{Address, Dialect, Layout, SqlOptions},
     registry::{Announce, Withdraw},
     session::Link,
     statements::Statements,
@@ -81,8 +81,8 @@ pub(crate) struct Context {
     pub(crate) statements: Arc<Statements>,
     pub(crate) listener: Listener,
     pub(crate) known_names: KnownNames,
-    /// The id of the tables. None before the first connection.
-    id: Mutex<Option<String>>,
+    /// The id of the tables, and the host of the last session. None before the first connection.
+    id: Mutex<Option<(String, Address)>>,
     /// Whether [`Context::is_first_use`] was called.
     was_used: AtomicBool,
     epoch: watch::Sender<u64>,
@@ -103,11 +103,47 @@ impl Context {
 
     /// The id of the tables, which distinguishes them from those of other databases. None before the first connection.
     pub(crate) fn id(&self) -> Option<String> {
-        self.id.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.used().as_ref().map(|(id, _)| id.clone())
     }
 
-    pub(crate) fn set_id(&self, id: String) {
-        *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+    /// Records the id of the tables at this host.
+    ///
+    /// # Errors
+    /// As [`Context::check_id`].
+    pub(crate) fn set_id(&self, id: String, host: &Address) -> Result<()> {
+        let mut used = self.used();
+        self.compare(used.as_ref(), Some(&id), host)?;
+        *used = Some((id, host.clone()));
+        Ok(())
+    }
+
+    /// Whether this client can use the tables with this id at this host. None if the host has no tables.
+    ///
+    /// # Errors
+    /// `Unavailable`: the client has used another host of its URL, whose tables have another id. So the hosts are not
+    /// servers of one cluster, and other clients can hold the same locks there.
+    pub(crate) fn check_id(&self, id: Option<&str>, host: &Address) -> Result<()> {
+        self.compare(self.used().as_ref(), id, host)
+    }
+
+    fn compare(&self, used: Option<&(String, Address)>, id: Option<&str>, host: &Address) -> Result<()> {
+        match used {
+            Some((first, other)) if other != host && id != Some(first) => {
+                let at = |address: &Address| self.options.at(address.clone()).store();
+                Err(Error::unavailable(format!(
+                    "{} does not have the tables that this client has used at {}: the hosts of a URL must be servers of \
+                     one cluster, else two clients hold a lock at once; name one of the two (a client that starts anew \
+                     accepts either)",
+                    at(host),
+                    at(other)
+                )))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Option<(String, Address)>> {
+        self.id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether no session has made this call before.

@@ -14,7 +14,7 @@ use bandog_core::Result;
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
-pub(crate) use self::layout::{JvmZone, Layout, RowTable, TableName};
+pub(crate) use self::layout::{Layout, RowTable, SessionZone, TableName};
 use crate::schema;
 
 /// The options of a [`Sql`](crate::Sql) backend.
@@ -41,8 +41,8 @@ pub struct SqlOptions {
     /// The beginning of the names of the tables.
     pub(crate) tables: String,
     pub(crate) layout: Layout,
-    /// The time zone of the JVMs, for a table of ShedLock whose times depend on it.
-    pub(crate) jvm_zone: Option<JvmZone>,
+    /// The time zone of the sessions of ShedLock, for a table whose times depend on it.
+    pub(crate) session_zone: Option<SessionZone>,
     /// Maximum number of sessions that hold locks of the database.
     pub(crate) connections: usize,
     /// Whether the client creates the tables if they do not exist.
@@ -119,7 +119,7 @@ impl SqlOptions {
     ///   a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds of locks. The
     ///   table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
     ///   A table whose times depend on the time zone of a session (`timestamptz`, and on MySQL `timestamp`) is refused, unless
-    ///   `&jvm_zone=ZONE` names the zone of the JVMs: `Area/City`, `UTC`, or an offset such as `+08:00`.
+    ///   `&session_zone=ZONE` names the zone of the sessions of ShedLock: `Area/City`, `UTC`, or an offset such as `+08:00`.
     /// - `?mode=rowlock&table=NAME&column=NAME`: while a client holds a mutex, a transaction of the database has also locked the
     ///   row of this name with `select … for update`. Programs that lock the same row exclude the mutex. There are no other
     ///   kinds of locks. `?connections=NUMBER` is the maximum number of locks that a client holds at once; the default is 10.
@@ -132,7 +132,8 @@ impl SqlOptions {
     ///   `?sslkey=PATH`: the certificate of the client. All files are PEM.
     ///
     /// - `postgres://user@one:5432,two:5432/database`: servers of **one** cluster, of which one is the primary. A connection
-    ///   attempt tries them in this order and uses the first one that answers and accepts writes.
+    ///   attempt tries them in this order, each for an equal share of its time, and uses the first one that answers and accepts
+    ///   writes. A host whose tables are not those that the client has used is refused with `Unavailable`.
     /// - `?application_name=NAME`: the name of the sessions in `pg_stat_activity`; the default is `bandog`. `?options=-c%20NAME=VALUE`:
     ///   settings for the start of each session, as in libpq.
     /// - `?user=NAME` and `?password=PASSWORD`, if the URL names no user before its host. `?target_session_attrs=read-write` and
@@ -190,17 +191,16 @@ impl SqlOptions {
     /// The options for each host of the URL.
     pub(crate) fn hosts(&self) -> Vec<Self> {
         let Address::Tcp { tls, .. } = &self.address else { return vec![self.clone()] };
-        let attempts = self.further_hosts.len() + 1;
         let first = self.address.clone();
         let further = self.further_hosts.iter().cloned();
         let further = further.map(|(host, port)| Address::Tcp { host, port, tls: tls.clone() });
-        let alone = |address| Self {
-            address,
-            further_hosts: Vec::new(),
-            attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-            ..self.clone()
-        };
-        iter::once(first).chain(further).map(alone).collect()
+        iter::once(first).chain(further).map(|address| self.at(address)).collect()
+    }
+
+    /// The options for one of the hosts.
+    pub(crate) fn at(&self, address: Address) -> Self {
+        let attempts = u32::try_from(self.further_hosts.len() + 1).unwrap_or(u32::MAX);
+        Self { address, further_hosts: Vec::new(), attempts, ..self.clone() }
     }
 
     /// Maximum number of connections of a client.

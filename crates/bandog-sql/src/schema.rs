@@ -90,6 +90,10 @@ impl Found {
 /// Creates the tables that are missing, and checks their version.
 pub(crate) async fn prepare(link: &Link, context: &Context, found: &Found) -> Result<(), Fault> {
     let (store, schema, place) = (context.options.store(), &context.options.schema, context.options.dialect.place());
+    if !context.options.further_hosts.is_empty() {
+        let id = if found.has_version_table { setting(link, ID_NAME).await? } else { None };
+        context.check_id(id.as_deref(), &link.address)?;
+    }
     let mut version = found.version(link).await?;
     if context.options.creates_tables && found.is_incomplete(version.as_deref()) {
         match create(link, context).await {
@@ -139,8 +143,7 @@ async fn read_id(link: &Link, context: &Context) -> Result<(), Fault> {
         link.query(&link.statements.setting, &[&ID_NAME, &written]).await?;
         id = setting(link, ID_NAME).await?;
     }
-    context.set_id(id.ok_or(Fault::Broken(None))?);
-    Ok(())
+    Ok(context.set_id(id.ok_or(Fault::Broken(None))?, &link.address)?)
 }
 
 /// Creates the tables that are missing. Sessions that do so at the same time wait for each other.

@@ -9,15 +9,16 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Error, ErrorKind, Result};
+use bandog_core::{Error, ErrorKind, Result, rounded};
 use futures_util::{StreamExt, future::join_all};
+use tokio::time::timeout;
 
 use crate::{
     client::{Client, Connection, Discard, Messages, Statement, View},
     dial::dial,
     fault::Fault,
     leases::Context,
-    options::{Dialect, Layout, SqlOptions},
+    options::{Address, Dialect, Layout, SqlOptions},
     postgres,
     row::Row,
     schema::{self, Found},
@@ -50,6 +51,7 @@ pub(crate) struct Session {
 /// The statements of a session. A future that uses it makes progress only inside [`Session::drive`].
 pub(crate) struct Link {
     client: Box<dyn Client>,
+    pub(crate) address: Address,
     pub(crate) statements: Arc<Statements>,
     /// The table that other programs write, too, if there is one.
     pub(crate) table: Option<Table>,
@@ -83,9 +85,12 @@ impl Session {
             return Self::open_at(host, context).await;
         }
         let mut errors = Vec::new();
+        // A host that accepts connections and answers nothing must not take the time of the next ones.
+        let share = context.options.timeout * 9 / 10 / hosts.len().try_into().unwrap_or(u32::MAX);
         for host in &hosts {
-            match Self::open_at(host, context).await {
-                // This host does not answer, or is a replica.
+            let opened = timeout(share, Self::open_at(host, context)).await;
+            match opened.unwrap_or_else(|_| Err(no_session(host, share))) {
+                // This host does not answer, is a replica, or has other tables.
                 Err(error) if error.kind() == ErrorKind::Unavailable => errors.push(error.to_string()),
                 opened => return opened,
             }
@@ -96,7 +101,8 @@ impl Session {
     async fn open_at(host: &SqlOptions, context: &Context) -> Result<Self> {
         let Connection { client, messages, discard } = connect(host).await?;
         let (statements, in_transaction) = (context.statements.clone(), AtomicBool::new(false));
-        let link = Link { client, statements, table: None, decides: Decides::Nothing, in_transaction };
+        let address = host.address.clone();
+        let link = Link { client, address, statements, table: None, decides: Decides::Nothing, in_transaction };
         let mut session = Self { link, messages, discard };
         let prepared = session.drive(|link| prepare(link, context)).await;
         let prepared = prepared.map_err(|fault| not_applied(fault.describe(&host.store())));
@@ -153,7 +159,7 @@ impl Session {
         drop(discard);
         drop(link);
         // After the timeout, the connection is closed without the message that ends the session.
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended(&mut messages)).await;
+        let _ = timeout(CLOSE_TIMEOUT, ended(&mut messages)).await;
     }
 
     /// The parts of a session that listens.
@@ -359,6 +365,11 @@ async fn refuse_pooler(link: &Link, context: &Context) -> Result<(), Fault> {
         context.options.store()
     );
     Err(Error::new(ErrorKind::Unsupported, message).into())
+}
+
+/// The error of a host that was given up.
+fn no_session(host: &SqlOptions, limit: Duration) -> Error {
+    Error::unavailable(format!("no session on {} within {}", host.store(), rounded(limit)))
 }
 
 /// The error of a connection attempt. No request was sent, so nothing was applied.

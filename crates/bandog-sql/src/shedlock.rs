@@ -10,7 +10,7 @@ use bandog_core::{ClaimId, Error, ErrorKind, Key, Result};
 use crate::{
     fault::Fault,
     leases::Context,
-    options::{Dialect, JvmZone, RowTable, TableName},
+    options::{Dialect, RowTable, SessionZone, TableName},
     row::Row,
     session::Link,
     statements::Statements,
@@ -58,7 +58,7 @@ struct Conversion {
 }
 
 impl Conversion {
-    fn new(dialect: Dialect, zone: Option<&JvmZone>) -> Self {
+    fn new(dialect: Dialect, zone: Option<&SessionZone>) -> Self {
         const UTC: &str = "at time zone 'UTC'";
         match (dialect, zone) {
             (Dialect::Postgres, None) => Self { read: UTC.into(), write: UTC.into() },
@@ -141,7 +141,7 @@ pub(crate) async fn read(link: &Link, context: &Context, name: &TableName) -> Re
     if holder.length.is_some_and(|length| length < HOLDER_LENGTH) {
         return Err(unsupported(format!("has a column locked_by with less than {HOLDER_LENGTH} characters")));
     }
-    let (dialect, zone) = (context.options.dialect, context.options.jvm_zone.as_ref());
+    let (dialect, zone) = (context.options.dialect, context.options.session_zone.as_ref());
     let time = |name: &str| {
         let Column { kind, digits, .. } = column(name)?;
         let digits = match digits {
@@ -156,7 +156,8 @@ pub(crate) async fn read(link: &Link, context: &Context, name: &TableName) -> Re
             return Err(unsupported(format!(
                 "has a column {name} of the type {kind}, whose times depend on the time zone of each session, so ShedLock \
                  and bandog may not see each other's locks. While no program uses the table, change the column to {}(3); \
-                 or add jvm_zone=ZONE to the URL, with the time zone of the JVMs, such as Asia/Shanghai or +08:00",
+                 or add session_zone=ZONE to the URL, with the time zone of the sessions of ShedLock, such as \
+                 Asia/Shanghai or +08:00; {page} says how to find it out",
                 dialect.without_zone()
             )));
         }
@@ -175,7 +176,7 @@ pub(crate) async fn read(link: &Link, context: &Context, name: &TableName) -> Re
 pub(crate) fn unknown_zone(fault: Fault, context: &Context) -> Fault {
     let Fault::Refused(refusal) = fault else { return fault };
     let message = format!(
-        "{}: the server does not know the time zone of jvm_zone in the URL ({}); write another name, or an offset such as \
+        "{}: the server does not know the time zone of session_zone in the URL ({}); write another name, or an offset such as \
          +08:00 if the zone has no daylight saving time",
         context.options.store(),
         refusal.message

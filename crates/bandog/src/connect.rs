@@ -43,8 +43,8 @@ use crate::{
 ///   The database must exist. `?tables`, `?create` and the options for TLS are those of `postgres`. For a Unix socket:
 ///   `mysql://user@/database?socket=/PATH`.
 /// - A URL of `postgres` or `mysql` with `?layout=shedlock`, and perhaps `&table=NAME`: mutexes are rows of the table of
-///   ShedLock, a Java library, and exclude its jobs. There are no other kinds of locks. `&jvm_zone=ZONE` is the time zone of
-///   the JVMs, which is needed if the times of the table depend on it. With `?mode=rowlock`, `&table=NAME`
+///   ShedLock, a Java library, and exclude its jobs. There are no other kinds of locks. `&session_zone=ZONE` is the time zone
+///   of the sessions of ShedLock, which is needed if the times of the table depend on it. With `?mode=rowlock`, `&table=NAME`
 ///   and `&column=NAME`, or with `?mode=advisory`, a mutex also locks a row, or takes an advisory lock (on MySQL: `GET_LOCK`),
 ///   so it excludes programs that do so by hand. `&connections=NUMBER` is the maximum number of such locks.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).

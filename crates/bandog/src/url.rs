@@ -7,40 +7,20 @@ mod option_names;
     allow(dead_code, reason = "without the feature, only the form of the URL is checked")
 )]
 pub(crate) mod quorum;
+mod scheme;
 mod secrets;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl, url_text};
 
+pub(crate) use self::scheme::Scheme;
 pub use self::secrets::{redact, without_secrets};
 use self::{
     login::{follows_a_host, is_port},
-    secrets::{is_local, is_scheme},
+    scheme::{backend, is_local, is_scheme},
 };
 use crate::file;
-
-/// The backend that a URL names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scheme {
-    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket, `redis+sentinel://` for the
-    /// master that sentinels name, or `redis+cluster://` for a cluster; the last two also with `rediss`. For each of these
-    /// schemes there is another with `valkey` instead of `redis`.
-    Redis,
-    /// `redis+quorum://user:password@host:port,host:port,host:port/db`, or `rediss+quorum://` over TLS. For each of these
-    /// schemes there is another with `valkey` instead of `redis`.
-    Quorum,
-    /// `mysql://user:password@host:port/database`, also for MariaDB
-    MySql,
-    /// `postgres://user:password@host:port/database`
-    Postgres,
-    /// `sqlite:PATH`
-    Sqlite,
-    /// `zookeeper://user:password@host:port,host:port/folder`, or `zookeeper+tls://`
-    ZooKeeper,
-    /// `memory:` or `memory:NAME`
-    Memory,
-}
 
 /// The parts of a URL.
 #[derive(Clone)]
@@ -160,28 +140,6 @@ impl Parts {
         }
         Ok(())
     }
-}
-
-/// The backend of this scheme, and the name of the scheme in the URLs for this backend.
-fn backend(scheme: &str) -> Option<(Scheme, &'static str)> {
-    Some(match scheme.to_ascii_lowercase().as_str() {
-        "redis" | "valkey" => (Scheme::Redis, "redis"),
-        "rediss" | "valkeys" => (Scheme::Redis, "rediss"),
-        "redis+unix" | "valkey+unix" => (Scheme::Redis, "redis+unix"),
-        "redis+cluster" | "valkey+cluster" => (Scheme::Redis, "redis+cluster"),
-        "rediss+cluster" | "valkeys+cluster" => (Scheme::Redis, "rediss+cluster"),
-        "redis+sentinel" | "valkey+sentinel" => (Scheme::Redis, "redis+sentinel"),
-        "rediss+sentinel" | "valkeys+sentinel" => (Scheme::Redis, "rediss+sentinel"),
-        "redis+quorum" | "valkey+quorum" => (Scheme::Quorum, "redis+quorum"),
-        "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
-        "mysql" | "mariadb" => (Scheme::MySql, "mysql"),
-        "postgres" | "postgresql" => (Scheme::Postgres, "postgres"),
-        "sqlite" => (Scheme::Sqlite, "sqlite"),
-        "zookeeper" => (Scheme::ZooKeeper, "zookeeper"),
-        "zookeeper+tls" => (Scheme::ZooKeeper, "zookeeper+tls"),
-        "memory" => (Scheme::Memory, "memory"),
-        _ => return None,
-    })
 }
 
 fn name_of(option: &str) -> &str {

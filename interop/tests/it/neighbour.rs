@@ -67,7 +67,7 @@ impl Program {
             Self::Curator => (java("curator-5.9.0", "bandog.curator.Main"), nothing()),
             Self::BandogZooKeeper => (bandog(), format!("?session={}ms", watchdog.as_millis())),
             Self::ShedLock => (java("shedlock-6.10.0", "bandog.shedlock.Main"), nothing()),
-            Self::BandogShedLock => (bandog(), "?layout=shedlock&jvm_zone=%2B08:00".to_owned()),
+            Self::BandogShedLock => (bandog(), "?layout=shedlock&session_zone=%2B08:00".to_owned()),
         };
         command.args([&format!("{url}{query}"), &watchdog.as_millis().to_string()]);
         command

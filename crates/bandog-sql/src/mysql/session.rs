@@ -48,7 +48,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
     );
     link.execute(&settings).await?;
     // The tables of bandog have no column that depends on the time zone of the session.
-    if let Some(zone) = &options.jvm_zone {
+    if let Some(zone) = &options.session_zone {
         let set = link.execute(&format!("set session time_zone = '{}'", zone.on_mysql())).await;
         set.map_err(|fault| unknown_zone(fault, context))?;
     }

@@ -27,12 +27,12 @@ pub(crate) enum Layout {
     Advisory,
 }
 
-/// The time zone of the sessions of ShedLock: drivers of Java set that of the JVM. A column whose times depend on the zone of
+/// The time zone of the sessions of ShedLock. Some drivers of Java set that of the JVM, others leave that of the server. A column whose times depend on the zone of
 /// the session has UTC times as if they were of this zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JvmZone(String);
+pub(crate) struct SessionZone(String);
 
-impl JvmZone {
+impl SessionZone {
     /// Reads `Area/City`, `UTC`, or an offset such as `+08:00`. Other names, such as `GMT+8` or `CST`, have several meanings.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let is_sign = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '/');

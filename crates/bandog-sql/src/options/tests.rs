@@ -93,6 +93,21 @@ fn a_url_names_several_hosts_of_one_cluster() {
     assert!(hosts.iter().all(|host| host.attempts == 3));
 }
 
+/// A host that is left out in silence would be another store after a failover.
+#[test]
+fn hosts_beside_a_socket_are_refused() {
+    for url in [
+        "postgres://app@%2Frun%2Fpostgresql,two/shop",
+        "postgres://app@two,%2Frun%2Fpostgresql/shop",
+        "postgres://app@,two/shop?host=/run/postgresql",
+        #[cfg(feature = "mysql")]
+        "mysql://app@,two/shop?socket=/run/mysqld/mysqld.sock",
+    ] {
+        let error = SqlOptions::from_url(url).expect_err(url);
+        assert!(error.to_string().contains("other hosts beside a Unix socket"), "{url}: {error}");
+    }
+}
+
 #[test]
 fn a_url_says_if_the_tables_must_exist() {
     assert!(read("postgres://app@db").creates_tables);
@@ -204,11 +219,11 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://app:secret@db/shop?mode=advisory&table=tb_lock",
         "postgres://app:secret@db/shop?mode=advisory&connections=0",
         "postgres://app:secret@db/shop?connections=3",
-        "postgres://app:secret@db/shop?jvm_zone=UTC",
-        "postgres://app:secret@db/shop?layout=shedlock&jvm_zone=GMT%2B8",
-        "postgres://app:secret@db/shop?layout=shedlock&jvm_zone=CST",
-        "postgres://app:secret@db/shop?layout=shedlock&jvm_zone=+8",
-        "postgres://app:secret@db/shop?layout=shedlock&jvm_zone=Asia/O'Higgins",
+        "postgres://app:secret@db/shop?session_zone=UTC",
+        "postgres://app:secret@db/shop?layout=shedlock&session_zone=GMT%2B8",
+        "postgres://app:secret@db/shop?layout=shedlock&session_zone=CST",
+        "postgres://app:secret@db/shop?layout=shedlock&session_zone=+8",
+        "postgres://app:secret@db/shop?layout=shedlock&session_zone=Asia/O'Higgins",
         "postgres://app:secret@db/shop?layout=shedlock&table=a.b.c",
         "postgres://app:secret@db/shop?layout=shedlock&table=a\"b",
         "postgres://app:secret@db/shop?layout=shedlock&table=a;b",

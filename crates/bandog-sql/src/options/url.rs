@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 
-use super::{Address, Dialect, JvmZone, Layout, RowTable, SqlOptions, TableName, Tls, TlsFiles, familiar};
+use super::{Address, Dialect, Layout, RowTable, SessionZone, SqlOptions, TableName, Tls, TlsFiles, familiar};
 
 /// The form of a URL. Error messages show it.
 const FORM: &str = "postgres://user[:password]@host[:port]/database[?option=value], or mysql:// in the same form";
@@ -26,7 +26,7 @@ const OWN: &[&str] = &[
     "mode",
     "table",
     "column",
-    "jvm_zone",
+    "session_zone",
     "connections",
     "host",
     "port",
@@ -40,6 +40,9 @@ const OWN: &[&str] = &[
     "sslcert",
     "sslkey",
 ];
+/// The words for a list of hosts with a socket.
+const BESIDE_SOCKET: &str =
+    "has other hosts beside a Unix socket; name one socket, or each server by its host and port";
 /// The words for an unknown option that must not be shown.
 const PART_OF_PASSWORD: &str =
     "an unknown option after password=, perhaps a part of the password (in the password, write %26 for &)";
@@ -106,7 +109,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     let tables = options.take("tables").unwrap_or_else(|| SqlOptions::TABLES.to_owned());
     check_identifier("beginning of the names of the tables", &tables, MAX_TABLES)?;
     let layout = layout(dialect, &schema, &mut options)?;
-    let jvm_zone = jvm_zone(&layout, &mut options)?;
+    let session_zone = session_zone(&layout, &mut options)?;
     let connections = connections(&layout, &mut options)?;
     let application = options.take("application_name").unwrap_or_else(|| SqlOptions::APPLICATION.to_owned());
     let startup = match dialect {
@@ -126,7 +129,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         schema,
         tables,
         layout,
-        jvm_zone,
+        session_zone,
         connections,
         creates_tables,
         may_have_pooler,
@@ -217,11 +220,15 @@ fn unknown(what: &str) -> Error {
 fn address(dialect: Dialect, hosts: &str, options: &mut Options) -> Result<(Address, Vec<(String, u16)>)> {
     let (first, others) = hosts.split_once(',').map_or((hosts, None), |(first, others)| (first, Some(others)));
     let (host, port) = place(dialect, first)?;
+    let is_alone = |address| match others {
+        None => Ok((address, Vec::new())),
+        Some(_) => Err(wrong(BESIDE_SOCKET)),
+    };
     #[cfg(feature = "mysql")]
     if host.is_empty() && dialect == Dialect::MySql {
         let path = options.take("socket").filter(|path| path.starts_with('/'));
         let path = path.ok_or_else(|| wrong("names neither a host nor, with ?socket=/PATH, a Unix socket"))?;
-        return Ok((Address::Unix { path: path.into() }, Vec::new()));
+        return is_alone(Address::Unix { path: path.into() });
     }
     // libpq accepts the directory of a socket as a host, too, with %2F for each slash.
     let directory = if host.is_empty() { options.take("host") } else { Some(host.clone()) };
@@ -231,7 +238,7 @@ fn address(dialect: Dialect, hosts: &str, options: &mut Options) -> Result<(Addr
             None => port,
         };
         tls(options)?; // A Unix socket has no TLS, and its URL may still have the usual options.
-        return Ok((Address::Unix { path: PathBuf::from(directory).join(format!(".s.PGSQL.{port}")) }, Vec::new()));
+        return is_alone(Address::Unix { path: PathBuf::from(directory).join(format!(".s.PGSQL.{port}")) });
     }
     if host.is_empty() {
         return Err(wrong("names neither a host nor, with ?host=/PATH, a Unix socket"));
@@ -241,7 +248,8 @@ fn address(dialect: Dialect, hosts: &str, options: &mut Options) -> Result<(Addr
         return Err(wrong("names several hosts; name the primary server, or a proxy that leads to it"));
     }
     let further = others.into_iter().flat_map(|others| others.split(',')).map(|other| match place(dialect, other)? {
-        (host, _) if host.is_empty() || host.starts_with('/') => Err(wrong("has an empty host in its list of hosts")),
+        (host, _) if host.is_empty() => Err(wrong("has an empty host in its list of hosts")),
+        (host, _) if host.starts_with('/') => Err(wrong(BESIDE_SOCKET)),
         place => Ok(place),
     });
     let further = further.collect::<Result<_>>()?;
@@ -314,12 +322,13 @@ fn layout(dialect: Dialect, schema: &str, options: &mut Options) -> Result<Layou
     }
 }
 
-/// The time zone of the JVMs that use the table of ShedLock.
-fn jvm_zone(layout: &Layout, options: &mut Options) -> Result<Option<JvmZone>> {
+/// The time zone of the sessions that use the table of ShedLock.
+fn session_zone(layout: &Layout, options: &mut Options) -> Result<Option<SessionZone>> {
     let Layout::ShedLock(_) = layout else { return Ok(None) };
-    let Some(text) = options.take("jvm_zone") else { return Ok(None) };
-    let zone = JvmZone::parse(&text);
-    zone.map(Some).ok_or_else(|| wrong("has an unknown \"jvm_zone\"; write Area/City, UTC or an offset such as +08:00"))
+    let Some(text) = options.take("session_zone") else { return Ok(None) };
+    let zone = SessionZone::parse(&text);
+    zone.map(Some)
+        .ok_or_else(|| wrong("has an unknown \"session_zone\"; write Area/City, UTC or an offset such as +08:00"))
 }
 
 /// Maximum number of sessions that hold locks of the database.

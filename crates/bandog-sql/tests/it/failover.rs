@@ -3,7 +3,12 @@
 use bandog_core::{ErrorKind, Leases, Notifier, Records, Renewal, Swap, Swapped};
 use bandog_sync::{Client, Guard};
 use bandog_testkit::{PostgresServer, Wire, eventually_async};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    sync::watch,
+    task::JoinHandle,
+};
 
 use crate::support::{SOON, claim, open, renew, try_take, url};
 
@@ -183,4 +188,63 @@ async fn a_url_with_several_hosts_leads_to_the_one_that_accepts_writes() {
     replica.stop();
     let error = Client::options().over(open(&url)).unwrap().mutex("k").lock().await.unwrap_err();
     assert!(error.to_string().contains("no host of the URL can keep locks"), "{error}");
+}
+
+/// Without it, a hold of this client and one of another client would be on two servers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_primary_in_the_url_of_a_client_is_refused() {
+    let [first, second, empty] = [(); 3].map(|()| PostgresServer::start());
+    let database = first.new_database();
+    for other in [&second, &empty] {
+        other.create_database(&database);
+    }
+    let theirs = Client::options().over(open(&url(&second, &database))).unwrap();
+    let held = theirs.mutex("k").lock().await.unwrap();
+    for other in [&second, &empty] {
+        let ports = [first.port(), other.port()].map(|port| format!("127.0.0.1:{port}")).join(",");
+        let url = format!("postgres://{}@{ports}/{database}", PostgresServer::LOCKS);
+        let store = open(&url);
+        let ours = claim(&format!("before-{}", other.port()));
+        assert!(eventually_async(SOON, async || try_take(&store, &ours).await).await.is_some());
+        first.stop();
+        let refused = async || {
+            let error = try_take(&store, &claim("k")).await.expect_err("a claim at another primary").to_string();
+            if error.contains("servers of one cluster") { Ok(()) } else { Err(error) }
+        };
+        eventually_async(SOON, refused).await;
+        first.restart();
+        let ours = claim(&format!("again-{}", other.port()));
+        assert!(eventually_async(SOON, async || try_take(&store, &ours).await).await.is_some());
+    }
+    let schemas = "select count(*) from pg_namespace where nspname = 'bandog'";
+    assert_eq!(empty.sql(&database, schemas), "0", "a refused client has created tables");
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_answers_nothing_after_the_login_does_not_hide_the_next_one() {
+    let server = PostgresServer::start();
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let silent = tokio::spawn(accept_logins(silent));
+    let database = server.new_database();
+    let hosts = format!("127.0.0.1:{port},127.0.0.1:{}", server.port());
+    let store = open(&format!("postgres://{}@{hosts}/{database}", PostgresServer::LOCKS));
+    let ours = claim("k");
+    assert!(eventually_async(SOON, async || try_take(&store, &ours).await).await.is_some());
+    silent.abort();
+}
+
+/// Accepts logins, and answers nothing after them.
+async fn accept_logins(silent: TcpListener) {
+    /// The login is accepted, and the server waits for a query.
+    const LOGGED_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+    let mut sessions = Vec::new();
+    loop {
+        let (mut session, _) = silent.accept().await.unwrap();
+        let length = session.read_u32().await.unwrap();
+        session.read_exact(&mut vec![0; length as usize - 4]).await.unwrap();
+        session.write_all(LOGGED_IN).await.unwrap();
+        sessions.push(session);
+    }
 }

@@ -41,7 +41,7 @@ async fn shedlock_and_ours_exclude_each_other() {
 
 /// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the JVM.
 #[tokio::test]
-async fn the_zone_of_the_jvms_makes_times_with_a_zone_equal() {
+async fn the_zone_of_the_sessions_makes_times_with_a_zone_equal() {
     for (times, session, zone) in [
         ("timestamptz", "Asia/Shanghai", "Asia/Shanghai"),
         ("timestamptz(3)", "America/St_Johns", "America/St_Johns"),
@@ -53,7 +53,7 @@ async fn the_zone_of_the_jvms_makes_times_with_a_zone_equal() {
             let java = database(times);
             let ShedLock { database, .. } = &java;
             SERVER.sql(database, &format!("alter role postgres in database {database} set timezone to '{session}'"));
-            ShedLock { url: format!("{}&jvm_zone={zone}", java.url), ..java }
+            ShedLock { url: format!("{}&session_zone={zone}", java.url), ..java }
         };
         both_sides_exclude_each_other(&in_zone()).await;
         operators_see_both_sides(&in_zone()).await;
@@ -67,8 +67,8 @@ async fn times_that_depend_on_an_unknown_zone_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         parts.iter().for_each(|part| assert!(error.to_string().contains(part), "{error}"));
     };
-    refused("timestamptz", "", &["lock_until", "timestamptz", "timestamp(3)", "jvm_zone="]).await;
-    refused("timestamptz", "&jvm_zone=Asia/Nowhere", &["jvm_zone", "Asia/Nowhere"]).await;
+    refused("timestamptz", "", &["lock_until", "timestamptz", "timestamp(3)", "session_zone="]).await;
+    refused("timestamptz", "&session_zone=Asia/Nowhere", &["session_zone", "Asia/Nowhere"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

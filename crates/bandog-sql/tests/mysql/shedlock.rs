@@ -51,10 +51,10 @@ async fn shedlock_and_ours_exclude_each_other() {
 /// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the JVM. The statements of
 /// ShedLock are executed in sessions with the zone of the server.
 #[tokio::test]
-async fn the_zone_of_the_jvms_makes_times_with_a_zone_equal() {
+async fn the_zone_of_the_sessions_makes_times_with_a_zone_equal() {
     static OTHER: LazyLock<MariaDbServer> = LazyLock::new(|| MariaDbServer::start_with(&["default-time-zone=+08:00"]));
     for (times, zone) in
-        [("timestamp(3)", "&jvm_zone=%2B08:00"), ("datetime(3)", "&jvm_zone=+08:00"), ("datetime(3)", "")]
+        [("timestamp(3)", "&session_zone=%2B08:00"), ("datetime(3)", "&session_zone=+08:00"), ("datetime(3)", "")]
     {
         let in_zone = || {
             let database = OTHER.new_database();
@@ -79,8 +79,8 @@ async fn times_that_depend_on_an_unknown_zone_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         parts.iter().for_each(|part| assert!(error.to_string().contains(part), "{error}"));
     };
-    refused("", &["lock_until", "timestamp", "datetime(3)", "jvm_zone="]).await;
-    refused("&jvm_zone=Asia/Nowhere", &["jvm_zone", "Asia/Nowhere"]).await;
+    refused("", &["lock_until", "timestamp", "datetime(3)", "session_zone="]).await;
+    refused("&session_zone=Asia/Nowhere", &["session_zone", "Asia/Nowhere"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! The names of the options of URLs. The parser refuses other options, and the URL for a child process keeps these.
 
-use super::{Scheme, backend};
+use super::scheme::{Scheme, backend};
 
 /// The options that each URL can have.
 pub(super) const OF_ALL: [&str; 3] = ["watchdog", "timeout", "prefix"];

@@ -1,6 +1,10 @@
 //! Prints URLs without their passwords and other secrets.
 
-use super::{login::is_port, option_names};
+use super::{
+    login::is_port,
+    option_names,
+    scheme::{is_local, is_scheme},
+};
 
 /// The options with passwords: of sentinels, and of databases.
 const SECRETS: [&str; 2] = ["sentinel_password=", "password="];
@@ -155,15 +159,4 @@ fn without_unknown_options(scheme: &str, place: &str, instead: &str) -> String {
         None => Some(option.to_owned()),
     });
     format!("{path}?{}{fragment}", shown.collect::<Vec<_>>().join("&"))
-}
-
-/// Whether this word has the syntax of a scheme: a letter, then letters, digits and `+-.`.
-pub(super) fn is_scheme(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_alphabetic())
-        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-}
-
-/// Whether the URLs of this scheme have no host. Such URLs have no user and no password either.
-pub(super) fn is_local(scheme: &str) -> bool {
-    scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
 }
