@@ -80,7 +80,7 @@ fn bad_urls_are_refused_without_their_secrets() {
         ("redis+sentinel://h:1/o?sentinel_password=top&hunter2=x&timeout=1s", ["sentinel_password=***\"", "%26"]),
         ("redis+sentinel://h:1/o?sentinel_password=top&timeout=1s&key=hunter2", ["sentinel_password=***\"", "%26"]),
         ("redis://h?password=top&hunter2", ["password=***&***", "\"password\""]),
-        ("postgres://h/db?password=top&hunter2=", ["db?password=***", "names no user"]),
+        ("postgres://h/db?password=top&hunter2=", ["db?password=***", "write %26 for &"]),
         ("redis+cluster://h1,app:hunter2@h2", ["after its first host", "%2C"]),
         ("redis+sentinel://h1,app:hunter2@h2/orders", ["after its first host", "%2C"]),
         ("redis+quorum://app:hunter2%h1,h2,h3", ["a port that is not a number", "redis+quorum://[user"]),

@@ -1,6 +1,6 @@
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, num::NonZeroU32, time::Duration};
 
-use bandog::schedule::{CatchUp, OnCrash, Overlap, Retry};
+use bandog::schedule::{CatchUp, Job, OnCrash, Overlap, Retry, Scope, StoreDown};
 
 use super::*;
 use crate::schedule::entry::Trigger;
@@ -94,11 +94,30 @@ fn missing_keys_have_the_defaults_of_jobs() {
     assert_eq!((job.timeout, job.lease, job.enabled), (None, None, true));
     assert_eq!((job.initial_delay, job.jitter), (Duration::ZERO, Duration::ZERO));
     // The defaults are those of the library.
-    let mut plain = format!("{:?}", bandog::schedule::Job::fixed_delay("x", Duration::from_secs(1)));
+    let mut plain = format!("{:?}", Job::fixed_delay("x", Duration::from_secs(1)));
     assert_eq!(format!("{:?}", job.job()), plain);
     let rate = &read("job = [{ name = 'x', fixed_rate = '1s', command = ['true'] }]").unwrap().jobs[0];
-    plain = format!("{:?}", bandog::schedule::Job::fixed_rate("x", Duration::from_secs(1)));
+    plain = format!("{:?}", Job::fixed_rate("x", Duration::from_secs(1)));
     assert_eq!(format!("{:?}", rate.job()), plain);
+}
+
+#[test]
+fn the_job_has_all_settings_of_its_entry() {
+    let settings = [
+        "overlap = 'queue(2)'\ncatch_up = 'all(3)'\nmisfire_grace = '2m'\non_crash = 'retry'\ntimeout = '10m'",
+        "lease = '15s'\nretry = 3\njitter = '2s'\nwindow = '2h'\ngrace = '7s'\npause_after = 3\nrevision = 4",
+        "scope = 'each_node'\nstore_down = 'fail_open'\nenabled = false",
+    ];
+    let file =
+        read(&format!("[[job]]\nname = 'x'\nfixed_delay = '1h'\ncommand = 'true'\n{}", settings.join("\n"))).unwrap();
+    let secs = Duration::from_secs;
+    let job = Job::fixed_delay("x", secs(3600)).overlap("queue(2)".parse().unwrap());
+    let job = job.catch_up("all(3)".parse().unwrap()).misfire_grace(secs(120)).on_crash(OnCrash::Retry);
+    let job = job.timeout(secs(600)).lease(secs(15)).retry(Retry::times(3)).jitter(secs(2)).window(secs(7200));
+    // A command that ignores TERM has the grace, and its run a second more.
+    let job = job.grace(secs(8)).pause_after(NonZeroU32::new(3).unwrap()).revision(4);
+    let job = job.scope(Scope::EachNode).store_down(StoreDown::FailOpen).disabled();
+    assert_eq!(format!("{:?}", file.jobs[0].job()), format!("{job:?}"));
 }
 
 #[test]
