@@ -1,6 +1,8 @@
 //! Which rows the statements for MySQL lock. The rules of a lock hold only if a transaction that decides has its rows.
 
-use super::options_of_mysql;
+use mysql_async::prelude::Queryable;
+
+use super::{MARIADB, options_of_mysql};
 use crate::{
     fault::Fault,
     leases::Context,
@@ -108,4 +110,22 @@ async fn a_statement_that_locks_too_little_is_found() {
         let mut pair = Pair::new(Statements::mysql().changed(|text| text.replace(right, ""))).await;
         assert_eq!(pair.rows(statement, |texts| &texts.lock).await, Some(1), "{right:?} locks nothing");
     }
+}
+
+/// Otherwise, statements pile up on a server whose tables a backup has locked. MariaDB also ends them by `max_statement_time`,
+/// which MySQL does not have, so the reason counts.
+#[tokio::test]
+async fn a_statement_waits_for_a_locked_table_until_the_timeout_of_a_lock() {
+    let options = options_of_mysql();
+    let mut session = session(&options, Statements::mysql()).await;
+    let mut hand =
+        mysql_async::Conn::from_url(format!("mysql://root@localhost:{}/{}", MARIADB.port(), options.database))
+            .await
+            .expect("the server is up");
+    hand.query_drop("lock tables bandog_lease write").await.expect("the table is free");
+    let change = async |link: &Link| link.execute("delete from bandog_lease").await;
+    let fault = session.drive(change).await.expect_err("the table is locked");
+    assert!(fault.is_lock_timeout(), "{fault:?}");
+    hand.query_drop("unlock tables").await.expect("the table is locked");
+    session.drive(change).await.expect("the table is free");
 }

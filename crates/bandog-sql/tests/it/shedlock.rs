@@ -56,7 +56,10 @@ async fn the_zone_of_the_sessions_makes_times_with_a_zone_equal() {
             ShedLock { url: format!("{}&session_zone={zone}", java.url), ..java }
         };
         both_sides_exclude_each_other(&in_zone()).await;
-        operators_see_both_sides(&in_zone()).await;
+        let both = in_zone();
+        operators_see_both_sides(&both).await;
+        let near = both.run("select max(locked_at) - min(locked_at) < interval '10 min' from shedlock");
+        assert_eq!(near, "t", "{times} {session} {zone}: the two sides write different times");
     }
 }
 
@@ -69,6 +72,13 @@ async fn times_that_depend_on_an_unknown_zone_are_refused() {
     };
     refused("timestamptz", "", &["lock_until", "timestamptz", "timestamp(3)", "session_zone="]).await;
     refused("timestamptz", "&session_zone=Asia/Nowhere", &["session_zone", "Asia/Nowhere"]).await;
+    // One such column is enough.
+    for column in ["lock_until", "locked_at"] {
+        let java = database("timestamp");
+        java.run(&format!("alter table public.shedlock alter column {column} type timestamptz"));
+        let error = open(&java.url).ping().await.unwrap_err();
+        assert!(error.to_string().contains(column) && error.to_string().contains("session_zone="), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
