@@ -30,6 +30,8 @@ const REPORTS: Duration = Duration::from_secs(30);
 /// If the command is interrupted, the names until then are forgotten; run it again for the others.
 ///
 /// On Redis, leave out names that an `RFencedLock` of Redisson uses: its fences would begin again at 1.
+///
+/// On ZooKeeper, the URL must name a folder: at the top of the tree, empty folders of other programs look like those of old names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: seen (the number of names that were read), unused (those that match, are free and old enough), \

@@ -357,7 +357,12 @@ impl Verb {
     /// verb is refused.
     fn with(self, ActFields { reason, id, from, to }: ActFields) -> Result<Act, Trouble> {
         let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
-        match (self, reason, id, from.zip(to)) {
+        let range = match (from, to) {
+            (Some(from), Some(to)) => Some((from, to)),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return wrong("`from` and `to` belong together: write both".into()),
+        };
+        match (self, reason, id, range) {
             (Self::Run, None, None, None) => Ok(Act::Run),
             (Self::Resume, None, None, None) => Ok(Act::Resume),
             (Self::Forget, None, None, None) => Ok(Act::Forget),

@@ -1,10 +1,10 @@
 //! Names that are not used any more.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bandog_core::{Backend, Error, IfUnused, Key, Pattern, Result, Usage};
 
-use crate::{Client, pause::pause};
+use crate::{Client, client::QueryFuture, pause::pause};
 
 /// Minimum time without a grant after which a name is forgotten. It is far longer than the steps by which clocks are set.
 const MIN_UNUSED: Duration = Duration::from_secs(3600);
@@ -18,6 +18,8 @@ pub struct Sweep {
     pattern: Pattern,
     unused_for: Duration,
     then: IfUnused,
+    /// The names of the last part that was read, and are not checked yet.
+    unchecked: VecDeque<Key>,
     position: Position,
 }
 
@@ -29,12 +31,12 @@ enum Position {
     End,
 }
 
-/// A part of the names that a [`Sweep`] has read.
+/// A step of a [`Sweep`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
     /// The names that are unused, and were forgotten if this was asked for.
     pub unused: Vec<String>,
-    /// The number of names that were read.
+    /// The number of names that this step has read. A part with many names is checked in several steps.
     pub seen: u64,
 }
 
@@ -90,46 +92,66 @@ impl Client {
             );
         }
         let pattern = pattern.after(self.handle().prefix());
-        Ok(Sweep { client: self.clone(), pattern, unused_for, then, position: Position::First })
+        Ok(Sweep {
+            client: self.clone(),
+            pattern,
+            unused_for,
+            then,
+            unchecked: VecDeque::new(),
+            position: Position::First,
+        })
     }
 }
 
 impl Sweep {
-    /// Reads the next part, and forgets its unused names if this was asked for. None after the last part.
+    /// Reads the next part if all names before are checked. Then checks some names, and forgets the unused ones if this was
+    /// asked for. None after the last name.
     ///
     /// # Errors
-    /// As [`Client::forget_unused`]. The next call reads the same part again.
+    /// As [`Client::forget_unused`]. The next call repeats the request that failed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the next call repeats its last request.
     pub async fn next(&mut self) -> Result<Option<Swept>> {
-        let after = match &self.position {
-            Position::First => None,
-            Position::After(after) => Some(after.clone()),
-            Position::End => return Ok(None),
-        };
-        let (pattern, unused_for, then) = (self.pattern.clone(), self.unused_for, self.then);
-        let read =
-            async move |backend: Arc<dyn Backend>| backend.names_page(&pattern, unused_for, after.as_deref()).await;
-        let page = self.client.query(move |backend| Box::pin(async move { read(backend).await })).await?;
-        let mut swept = Swept { unused: Vec::new(), seen: page.seen };
-        let mut keys = page.keys;
-        while !keys.is_empty() {
-            let rest = keys.split_off(keys.len().min(BATCH));
-            let batch = mem::replace(&mut keys, rest);
-            swept.unused.extend(self.unused_of(batch, then).await?);
+        let mut swept = Swept::default();
+        if self.unchecked.is_empty() {
+            let after = match &self.position {
+                Position::First => None,
+                Position::After(after) => Some(after.clone()),
+                Position::End => return Ok(None),
+            };
+            let (pattern, unused_for) = (self.pattern.clone(), self.unused_for);
+            let read =
+                async move |backend: Arc<dyn Backend>| backend.names_page(&pattern, unused_for, after.as_deref()).await;
+            let page = self.spaced(move |backend| Box::pin(async move { read(backend).await })).await?;
+            swept.seen = page.seen;
+            self.unchecked = page.keys.into();
+            self.position = page.next.map_or(Position::End, Position::After);
         }
-        self.position = page.next.map_or(Position::End, Position::After);
+        if self.unchecked.is_empty() {
+            return Ok(Some(swept));
+        }
+        let batch: Vec<_> = self.unchecked.iter().take(BATCH).cloned().collect();
+        let (asked, unused_for, then) = (batch.clone(), self.unused_for, self.then);
+        let usages =
+            self.spaced(move |backend| Box::pin(async move { backend.usage(&asked, unused_for, then).await })).await?;
+        self.unchecked.drain(..batch.len());
+        let unused = batch.into_iter().zip(usages).filter(|(_, usage)| *usage == Usage::Unused);
+        let handle = self.client.handle();
+        swept.unused = unused.map(|(key, _)| handle.without_prefix(key.as_str().to_owned())).collect();
         Ok(Some(swept))
     }
 
-    /// The names of these that are unused. Afterwards it pauses for as long as the store has needed, so that the search takes
-    /// at most half of the store's time.
-    async fn unused_of(&self, keys: Vec<Key>, then: IfUnused) -> Result<Vec<String>> {
-        let (handle, unused_for, asked) = (self.client.handle(), self.unused_for, keys.clone());
+    /// Makes a request. Afterwards it pauses for as long as the store has needed, so that the search takes at most half of the
+    /// store's time.
+    async fn spaced<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(Arc<dyn Backend>) -> QueryFuture<T> + Send + 'static,
+    ) -> Result<T> {
+        let handle = self.client.handle();
         let began = handle.clock.now();
-        let usages =
-            self.client.query(move |backend| Box::pin(async move { backend.usage(&asked, unused_for, then).await }));
-        let usages = usages.await?;
+        let answer = self.client.query(request).await?;
         pause(handle, handle.clock.now().since(began)).await?;
-        let unused = keys.into_iter().zip(usages).filter(|(_, usage)| *usage == Usage::Unused);
-        Ok(unused.map(|(key, _)| handle.without_prefix(key.as_str().to_owned())).collect())
+        Ok(answer)
     }
 }

@@ -92,12 +92,14 @@ impl Inspect for ZooKeeper {
         forgotten.await.map_err(|error| error.during("forget").at(key))
     }
 
-    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
-        let read = async |session: &Session| self.0.empty_folders(session, pattern, unused_for, after).await;
+    async fn names_page(&self, pattern: &Pattern, _: Duration, _: Option<&str>) -> Result<NamesPage> {
+        self.0.check_has_own_folder().map_err(|error| error.during("forget"))?;
+        let read = async |session: &Session| self.0.folder_names(session, pattern).await;
         self.0.request(read).await.map_err(|error| error.during("forget"))
     }
 
     async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
+        self.0.check_has_own_folder().map_err(|error| error.during("forget"))?;
         let check = async |session: &Session| self.0.usage_of(session, keys, unused_for, then).await;
         self.0.request(check).await.map_err(|error| error.during("forget"))
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bandog_core::{IfUnused, Key, NamesPage, Pattern, Usage};
+use bandog_core::{Error, ErrorKind, IfUnused, Key, NamesPage, Pattern, Result, Usage};
 use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
 
@@ -14,31 +14,27 @@ use crate::{
     session::{Session, time_of},
 };
 
-/// Maximum number of folders in a part of all names. They are read at the same time.
+/// Maximum number of folders that are read at the same time.
 const PAGE: usize = 256;
 
 impl Shared {
-    /// A part of the names whose folders are empty. `after`: the last name of the part before.
-    pub(crate) async fn empty_folders(
-        &self,
-        session: &Session,
-        pattern: &Pattern,
-        unused_for: Duration,
-        after: Option<&str>,
-    ) -> Result<NamesPage, ZkError> {
-        let root = if self.options.chroot.is_empty() { "/" } else { &self.options.chroot };
-        let mut names: Vec<_> =
-            self.names_in(session, root).await?.iter().filter_map(|folder| decode(folder)).collect();
-        names.sort_unstable();
-        let names = names.into_iter().filter(|name| after.is_none_or(|after| name.as_str() > after));
-        let part: Vec<_> = names.take(PAGE).collect();
-        let next = part.get(PAGE - 1).cloned();
-        let seen = part.len() as u64;
-        let keys: Vec<_> =
-            part.into_iter().filter(|name| pattern.matches(name)).filter_map(|name| Key::new(name).ok()).collect();
-        let usages = self.usage_of(session, &keys, unused_for, IfUnused::Keep).await?;
-        let unused = keys.into_iter().zip(usages).filter(|(_, usage)| *usage == Usage::Unused);
-        Ok(NamesPage { keys: unused.map(|(key, _)| key).collect(), seen, next })
+    /// The names that can have an unused folder. They are one part, because ZooKeeper lists all folders at once.
+    pub(crate) async fn folder_names(&self, session: &Session, pattern: &Pattern) -> Result<NamesPage, ZkError> {
+        let folders = self.names_in(session, &self.options.chroot).await?;
+        let names = folders.iter().filter_map(|folder| decode(folder)).filter(|name| pattern.matches(name));
+        let keys = names.filter_map(|name| Key::new(name).ok()).collect();
+        Ok(NamesPage { keys, seen: folders.len() as u64, next: None })
+    }
+
+    /// Refuses to search at the top of the tree, because other programs have their folders there.
+    pub(crate) fn check_has_own_folder(&self) -> Result<()> {
+        if !self.options.chroot.is_empty() {
+            return Ok(());
+        }
+        let message = "the URL names no folder, and at the top of ZooKeeper's tree an empty folder of another program looks \
+                       like that of an unused name; forget names only with the URL of a folder for locks, such as \
+                       zookeeper://HOST/locks";
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 
     /// Whether the folders of these names are empty and old. Deletes such folders if the caller asks for it.

@@ -141,6 +141,12 @@ fn all_other_acts_reach_their_targets() {
         act(&job("backfill"), body).refuses(400, "body");
     }
     act("/api/locks/deploy/release", r#"{"id": 7}"#).refuses(400, "body");
+    // Half a range is not taken for none: `cancel` without a body cancels all runs.
+    for verb in ["cancel", "run", "forget", "resume", "pause"] {
+        for half in [r#"{"from": "2026-05-01T00:00:00Z"}"#, r#"{"to": "2026-05-01T00:00:00Z"}"#] {
+            act(&job(verb), half).refuses(400, "body");
+        }
+    }
     for path in ["/api/all/run", "/api/nodes/x/forget", "/api/locks/x/pause", "/api/jobs/x/release"] {
         act(path, "").refuses(404, "path");
     }

@@ -6,7 +6,7 @@ use bandog_core::{Backend, Clock, Error, ErrorKind, Inspect, Key, Memory, Patter
 use bandog_sync::{Client, ClientOptions, Guard};
 use tokio::{task::JoinHandle, time};
 
-pub(crate) fn ms(ms: u64) -> Duration {
+pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 

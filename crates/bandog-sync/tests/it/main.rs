@@ -43,5 +43,6 @@ mod starvation;
 mod suspend;
 mod traps;
 mod types;
+mod unused;
 mod wall_clock;
 mod without_subscription;

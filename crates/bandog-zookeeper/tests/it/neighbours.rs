@@ -2,7 +2,9 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog_core::{Answer, Claim, ClaimId, ClientId, ErrorKind, Key, Kind, Leases, Level, Pattern, Step, Verdict};
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, ErrorKind, IfUnused, Inspect, Key, Kind, Leases, Level, Pattern, Step, Verdict,
+};
 use bandog_sync::Client;
 use bandog_testkit::{ZooKeeperServer, eventually_async};
 use bandog_zookeeper::{ZooKeeper, ZooKeeperOptions};
@@ -212,6 +214,34 @@ async fn nodes_of_other_programs_are_neither_listed_nor_deleted() {
     held.release().await.unwrap();
     assert!(ours.forget("orders").await.unwrap());
     assert!(java.check_stat("/locks/orders").await.unwrap().is_none());
+}
+
+/// L31 beside other programs: at the top of the tree, their empty folders look like those of locks.
+#[tokio::test]
+async fn names_are_forgotten_only_in_a_folder_of_locks() {
+    let server = ZooKeeperServer::start();
+    let java = neighbour(&server).await;
+    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for path in ["/brokers", "/brokers/0", "/locks"] {
+        java.create(path, b"", &persistent).await.unwrap();
+    }
+    java.delete("/brokers/0", None).await.unwrap();
+    let url = format!("zookeeper://{}?session=20s", server.addr());
+    let top = ZooKeeper::new(ZooKeeperOptions::from_url(&url).unwrap());
+    let pages = top.names_page(&Pattern::all(), Duration::ZERO, None).await.map(|page| page.keys);
+    let usages = top.usage(&[Key::new("brokers").unwrap()], Duration::ZERO, IfUnused::Forget).await.map(|_| Vec::new());
+    for refused in [pages, usages] {
+        let error = refused.unwrap_err();
+        assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("names no folder"), "{error}");
+    }
+    assert!(java.check_stat("/brokers").await.unwrap().is_some(), "a folder of another program was deleted");
+
+    for number in 0..300 {
+        let folder = format!("/locks/old-{number}");
+        java.create(&folder, b"", &persistent).await.unwrap();
+    }
+    let page = backend(server.addr()).names_page(&Pattern::new("old-1*"), Duration::ZERO, None).await.unwrap();
+    assert!(page.seen >= 300 && page.keys.len() == 111 && page.next.is_none(), "the folders are listed once: {page:?}");
 }
 
 #[tokio::test]
