@@ -1,6 +1,9 @@
 //! A run of a job, as its body sees it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bandog_core::{Error, ErrorKind, Fence, Mark, Records, SqlStatement};
 use bandog_cron::Time;
@@ -83,6 +86,8 @@ pub(crate) struct RunInfo {
     /// The smallest number of a run of this job that ran or waited at the claim of this run. None for a run that is in no
     /// record.
     pub(crate) oldest_open: Option<u64>,
+    /// The lease under which the run was claimed.
+    pub(crate) lease: Duration,
     pub(crate) cancel: CancelToken,
 }
 
@@ -126,6 +131,11 @@ impl Run {
     /// greater fence. A retry on the same node keeps the fence.
     pub fn fence(&self) -> Fence {
         self.info.fence
+    }
+
+    /// The job's lease ([`crate::Job::lease`]): if the node dies, another node takes the run over at most this time later.
+    pub fn lease(&self) -> Duration {
+        self.info.lease
     }
 
     /// The tick of the last run that succeeded, if there was one.

@@ -26,13 +26,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 pub(crate) async fn sweep(client: &bandog::Client, shop: &sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
     let guard = client.mutex("orders").lock().await?; // in the same database as the orders
-    let mut tx = shop.begin().await?; // after the lock
+    let mut tx = guard.begin(shop).await?; // the server ends it if this process stops
     let unpaid = sqlx::query_as("select id, item from orders where state = 'unpaid' and due < now()");
     let unpaid: Vec<(i64, i64)> = unpaid.fetch_all(&mut *tx).await?;
     for (id, item) in unpaid {
         sqlx::query("update orders set state = 'closed' where id = $1").bind(id).execute(&mut *tx).await?;
         sqlx::query("update stock set count = count + 1 where item = $1").bind(item).execute(&mut *tx).await?;
     }
-    guard.commit(tx).await?; // Err(Lost), and nothing is written, if the lock was lost
+    tx.commit().await?; // Err(Lost), and nothing is written, if the lock was lost
     Ok(guard.release().await?)
 }

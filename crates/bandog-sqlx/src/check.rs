@@ -5,9 +5,9 @@ use bandog_sync::Client;
 use sqlx::{Acquire, Pool};
 
 use crate::{
+    checked::fits,
     database::Supported,
     fault::{self, Purpose},
-    fits,
 };
 
 /// Checks that transactions of this pool can check the locks of this client, so that a program fails at its start and not

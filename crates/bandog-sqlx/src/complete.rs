@@ -1,13 +1,15 @@
 //! The completion of a run in a transaction of the user.
 
-use bandog_core::{Result, SqlStatement};
+use bandog_core::Result;
 use bandog_schedule::Run;
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
-use sqlx::{Database, Postgres, Transaction};
+use sqlx::{Pool, Postgres, Transaction};
 
 use crate::{
-    checked,
+    begin::RunTransaction,
+    checked::{Completion, checked, complete},
+    database::Supported,
     fault::{self, Purpose},
 };
 
@@ -19,16 +21,29 @@ use crate::{
 ///
 /// #[bandog::scheduled(cron = "0 0 6 * * ?", on_crash = "retry")]
 /// async fn pay_out(run: Run, pool: Shared<sqlx::PgPool>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-///     let mut tx = pool.begin().await?;
+///     let mut tx = run.begin(&pool).await?;
 ///     sqlx::query("insert into payouts select id, amount from due").execute(&mut *tx).await?;
-///     match run.commit(tx).await? {
+///     match tx.commit().await? {
 ///         Completion::Committed => Ok(()),
 ///         Completion::AlreadyCompleted => Ok(()), // An earlier attempt has committed. This one was rolled back.
 ///     }
 /// }
 /// # fn main() {}
 /// ```
-pub trait CompleteIn<DB: Database> {
+pub trait CompleteIn<DB: Supported> {
+    /// Begins a transaction of this pool whose [`RunTransaction::commit`] completes the run.
+    ///
+    /// It is at the level READ COMMITTED, which the completion needs. If it is idle between two statements for longer than
+    /// [`Run::lease`] (at least 1 s), the server ends it: so the open transaction of a node that was stopped does not block
+    /// the next attempt. [`FenceIn::begin`](crate::FenceIn::begin) describes this limit.
+    ///
+    /// # Errors
+    /// `ErrorKind::Unavailable`: the pool has no free connection, or the database did not answer.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no transaction stays open.
+    fn begin<'r>(&'r self, pool: &Pool<DB>) -> impl Future<Output = Result<RunTransaction<'r, DB>>> + Send;
+
     /// Completes this run in the transaction: of all attempts of the run, on any node, one transaction can commit.
     ///
     /// Call it once, as the last statement before `tx.commit()`. [`CompleteIn::commit`] is both. If a transaction of another attempt is still open, the call waits
@@ -62,35 +77,25 @@ pub trait CompleteIn<DB: Database> {
     fn commit(&self, tx: Transaction<'_, DB>) -> impl Future<Output = Result<Completion>> + Send;
 }
 
-/// Whether a transaction has committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum Completion {
-    /// The transaction has committed.
-    Committed,
-    /// Another attempt of this run has committed before, so the transaction was rolled back. The body should return `Ok`.
-    AlreadyCompleted,
-}
-
 /// Implements the trait for a database.
 macro_rules! complete_in {
     ($database:ty) => {
         impl CompleteIn<$database> for Run {
+            async fn begin<'r>(&'r self, pool: &Pool<$database>) -> Result<RunTransaction<'r, $database>> {
+                RunTransaction::begin(self, pool).await
+            }
+
             async fn complete_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                checked(Purpose::Complete, self.completion_sql().await, tx).await
+                checked::<$database>(Purpose::Complete, self.completion_sql().await, tx).await
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<Completion> {
                 let statement = self.completion_sql().await?;
                 let key = statement.key.clone();
-                match checked(Purpose::Complete, Ok(statement), &mut tx).await {
-                    Ok(()) => {}
-                    Err(error) if error.to_string().contains(COMPLETED) => {
-                        let rolled_back = tx.rollback().await;
-                        rolled_back.map_err(|error| fault::of_rollback(Purpose::Complete, &key, error))?;
-                        return Ok(Completion::AlreadyCompleted);
-                    }
-                    Err(error) => return Err(error),
+                if let Completion::AlreadyCompleted = complete::<$database>(statement, &mut tx).await? {
+                    let rolled_back = tx.rollback().await;
+                    rolled_back.map_err(|error| fault::of_rollback(Purpose::Complete, &key, error))?;
+                    return Ok(Completion::AlreadyCompleted);
                 }
                 tx.commit().await.map_err(|error| fault::of_commit(Purpose::Complete, &key, error))?;
                 Ok(Completion::Committed)
@@ -102,6 +107,3 @@ macro_rules! complete_in {
 complete_in!(Postgres);
 #[cfg(feature = "mysql")]
 complete_in!(MySql);
-
-/// The words of the refusal of a run that was completed.
-const COMPLETED: &str = SqlStatement::COMPLETED;

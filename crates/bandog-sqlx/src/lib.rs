@@ -9,9 +9,9 @@
 //! # async fn sweep(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
 //! let client = bandog::connect("postgres://locks:secret@db/shop").await?;
 //! let guard = client.mutex("orders").lock().await?;
-//! let mut tx = pool.begin().await?; // after the lock, in the database of the locks
+//! let mut tx = guard.begin(&pool).await?; // in the database of the locks
 //! sqlx::query("update orders set state = 'returned' where state = 'unpaid'").execute(&mut *tx).await?;
-//! guard.commit(tx).await?; // Err(Lost), and nothing is written, if the lock was lost
+//! tx.commit().await?; // Err(Lost), and nothing is written, if the lock was lost
 //! # Ok(()) }
 //! ```
 //!
@@ -23,28 +23,58 @@
 //! Until the transaction ends, no other client gets the lock, even if its lease expires meanwhile. The order of holders
 //! is the order of their commits. `docs/postgres.md` and `docs/mysql.md` describe the isolation levels and the rights.
 
+mod begin;
 mod check;
+mod checked;
 mod complete;
 mod database;
 mod fault;
 
-use bandog_core::{Error, Result, SqlDialect, SqlStatement};
+use bandog_core::Result;
 use bandog_sync::{AllGuard, Guard};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
-use sqlx::{Database, Postgres, Transaction, TransactionManager};
+use sqlx::{Pool, Postgres, Transaction};
 
 pub use self::{
+    begin::{LockTransaction, RunTransaction},
     check::check,
-    complete::{CompleteIn, Completion},
+    checked::Completion,
+    complete::CompleteIn,
 };
-use self::{database::Supported, fault::Purpose};
+use self::{
+    checked::{check_all, checked},
+    database::Supported,
+    fault::Purpose,
+};
 
 /// Checks the lock of a guard in a transaction of the database `DB`.
 ///
 /// It is implemented for [`Guard`], to which the guard of a writer dereferences, and for [`AllGuard`]: then all locks must be
 /// in the database of the transaction.
-pub trait FenceIn<DB: Database> {
+pub trait FenceIn<DB: Supported> {
+    /// Begins a transaction of this pool whose [`LockTransaction::commit`] checks the lock.
+    ///
+    /// If the transaction is idle between two statements for longer than the ttl of the lock ([`Guard::ttl`], at least 1 s),
+    /// the server ends its session and rolls back. So the rows that a stopped process has locked are free soon after its
+    /// lock. A renewal of the lock does not change the limit, and statements may last longer. A shorter limit of the session
+    /// stays.
+    ///
+    /// On PostgreSQL, the limit is `idle_in_transaction_session_timeout` of this transaction. MySQL has no limit for
+    /// transactions, so there and on MariaDB it is `wait_timeout` of the session. The end of the transaction restores it; if
+    /// the transaction is dropped, its connection is closed.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Lost`: the lock was lost.
+    /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore.
+    /// - `ErrorKind::Unsupported`: the store is no database in which users have transactions.
+    /// - `ErrorKind::Unavailable`: the pool has no free connection, or the database did not answer.
+    /// - `ErrorKind::Closed`: the client of the guard was closed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no transaction stays open.
+    fn begin<'g>(&'g self, pool: &Pool<DB>) -> impl Future<Output = Result<LockTransaction<'g, DB>>> + Send;
+
     /// Checks that this guard holds its lock, and keeps the store from granting the lock to another client until the
     /// transaction ends.
     ///
@@ -86,99 +116,48 @@ pub trait FenceIn<DB: Database> {
 
 /// Implements the trait for the guards of a database.
 macro_rules! fence_in {
-    ($database:ty) => {
-        impl FenceIn<$database> for Guard {
-            async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                checked(Purpose::Fence, self.fence_sql().await, tx).await
+    ($database:ty, $guard:ty) => {
+        impl FenceIn<$database> for $guard {
+            async fn begin<'g>(&'g self, pool: &Pool<$database>) -> Result<LockTransaction<'g, $database>> {
+                LockTransaction::begin(self.locks(), pool).await
             }
 
-            async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
-                // After an error, the drop of the transaction rolls it back.
-                checked(Purpose::Fence, Ok(self.fence_sql().await?), &mut tx).await?;
-                tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, self.key(), error))
-            }
-        }
-
-        impl FenceIn<$database> for AllGuard {
             async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                for guard in self.guards() {
-                    guard.fence_in(tx).await?;
+                for guard in self.locks() {
+                    checked::<$database>(Purpose::Fence, guard.fence_sql().await, tx).await?;
                 }
                 Ok(())
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
-                let [first, others @ ..] = self.guards() else { return Err(Error::misused("there is no lock")) };
-                for guard in others {
-                    checked(Purpose::Fence, Ok(guard.fence_sql().await?), &mut tx).await?;
-                }
-                first.commit(tx).await
+                // After an error, the drop of the transaction rolls it back.
+                let key = check_all::<$database>(self.locks(), &mut tx).await?;
+                tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, key, error))
             }
         }
     };
 }
 
-fence_in!(Postgres);
+fence_in!(Postgres, Guard);
+fence_in!(Postgres, AllGuard);
 #[cfg(feature = "mysql")]
-fence_in!(MySql);
+fence_in!(MySql, Guard);
+#[cfg(feature = "mysql")]
+fence_in!(MySql, AllGuard);
 
-/// Whether transactions of this database can execute statements of a dialect.
-fn fits<DB: Supported>(dialect: SqlDialect) -> bool {
-    dialect == DB::DIALECT || dialect == SqlDialect::Any
+/// One lock, or several.
+trait Locks {
+    fn locks(&self) -> &[Guard];
 }
 
-/// Executes a statement. After an error, the transaction cannot commit what it has written, unless it is a savepoint.
-async fn checked<DB: Supported>(
-    purpose: Purpose,
-    statement: Result<SqlStatement>,
-    tx: &mut Transaction<'_, DB>,
-) -> Result<()> {
-    // The end of a savepoint undoes an error, so a failed check would not stop the transaction.
-    let is_savepoint = DB::TransactionManager::get_transaction_depth(tx) > 1;
-    let fitting = statement.and_then(|statement| match statement.dialect {
-        // A lock in another kind of database has no statement for this transaction.
-        dialect if !fits::<DB>(dialect) => Err(purpose.add_to(statement.other_database(), &statement.key)),
-        _ if is_savepoint => Err(fault::savepoint(purpose, &statement.key)),
-        _ => Ok(statement),
-    });
-    let statement = match fitting {
-        Ok(statement) => statement,
-        Err(error) => {
-            // The caller still uses the transaction of a savepoint.
-            if !is_savepoint {
-                DB::refuse(tx).await;
-            }
-            return Err(error);
-        }
-    };
-    let error = match DB::execute(purpose, &statement, tx).await {
-        Ok(true) => return Ok(()),
-        Ok(false) => fault::no_row(purpose, &statement.key),
-        Err(error) if fault::is_completed(&error) => completed_before(&statement, error, tx).await,
-        Err(error) => {
-            DB::after_refusal(tx).await;
-            return Err(fault::of_statement(purpose, &statement, error));
-        }
-    };
-    DB::refuse(tx).await;
-    Err(error)
+impl Locks for Guard {
+    fn locks(&self) -> &[Guard] {
+        std::slice::from_ref(self)
+    }
 }
 
-/// The error of a run that is completed. Without what this transaction has done, the statement is refused again if another
-/// transaction has completed the run. Otherwise this one has, and its effects must not count as done.
-async fn completed_before<DB: Supported>(
-    statement: &SqlStatement,
-    refused: sqlx::Error,
-    tx: &mut Transaction<'_, DB>,
-) -> Error {
-    const PURPOSE: Purpose = Purpose::Complete;
-    let again = match DB::undo(tx).await {
-        Ok(()) => DB::execute(PURPOSE, statement, tx).await,
-        Err(error) => Err(error),
-    };
-    match again {
-        Err(error) if fault::is_completed(&error) => fault::of_statement(PURPOSE, statement, refused),
-        Err(error) => fault::of_statement(PURPOSE, statement, error),
-        Ok(_) => fault::completed_twice(&statement.key),
+impl Locks for AllGuard {
+    fn locks(&self) -> &[Guard] {
+        self.guards()
     }
 }

@@ -111,6 +111,12 @@ impl Guard {
         self.turn.status.remaining(self.turn.handle.clock.now())
     }
 
+    /// The ttl with which the lock was taken: its fixed lease, or the ttl of the client's watchdog. If the holder stops, the
+    /// lock is free at most this time later.
+    pub fn ttl(&self) -> Duration {
+        self.turn.ttl
+    }
+
     /// Returns a future that resolves when the lock is lost. The future resolves immediately if the lock was lost
     /// before. It never resolves if the lock is released.
     ///
@@ -257,6 +263,8 @@ pub(crate) struct Turn {
     /// The ticket of the call that got the turn.
     pub(crate) ticket: Ticket,
     pub(crate) fence: Fence,
+    /// The ttl of the hold.
+    pub(crate) ttl: Duration,
     /// The deadline of the turn, or how the turn ended. The engine has this status, too.
     pub(crate) status: Arc<TurnStatus>,
     /// The owner that has this turn. `None` if the call named no owner.

@@ -165,6 +165,7 @@ mod tests {
         assert_eq!(take(&mut entry, 0), Some(0));
         let run = RunInfo {
             oldest_open: None,
+            lease: entry.definition.policy.lease,
             name: "job".into(),
             id: 0,
             tick: bandog_cron::Time::from_millisecond(T0),

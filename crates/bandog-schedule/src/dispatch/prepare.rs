@@ -32,6 +32,7 @@ pub(super) fn prepare(
         last_success: last_success.map(Time::from_millisecond),
         note: std::sync::Mutex::default(),
         oldest_open: live.session.as_ref().map(|_| oldest_open(entry, live)),
+        lease: entry.definition.policy.lease,
         cancel: CancelToken::default(),
     };
     PreparedRun {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod begin;
 mod busy;
 mod check;
 mod complete;

@@ -14,9 +14,9 @@ use crate::support::{Database, narrow_pool};
 
 #[bandog::scheduled(cron = "0 0 6 * * ?")]
 async fn pay_out(run: Run, pool: Shared<PgPool>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut tx = pool.begin().await?;
+    let mut tx = run.begin(&pool).await?;
     sqlx::query("insert into writes values ('payout')").execute(&mut *tx).await?;
-    match run.commit(tx).await? {
+    match tx.commit().await? {
         Completion::Committed | Completion::AlreadyCompleted => Ok(()),
     }
 }
@@ -26,10 +26,10 @@ async fn pay_out(run: Run, pool: Shared<PgPool>) -> Result<(), Box<dyn std::erro
 async fn nothing_is_written_after_a_loss() -> Result<(), Box<dyn std::error::Error>> {
     let (client, pool) = (testing::client(), test_database().await);
     let guard = client.mutex("orders").lock().await?;
-    let mut tx = pool.begin().await?;
+    let mut tx = guard.begin(&pool).await?;
     sqlx::query("insert into writes values ('order')").execute(&mut *tx).await?;
     guard.lose();
-    assert_eq!(guard.commit(tx).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(tx.commit().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(count(&pool).await, 0);
     Ok(())
 }

@@ -181,3 +181,20 @@ impl Checked {
         }
     }
 }
+
+/// The limit of the session for an idle transaction, in s.
+pub(crate) async fn idle_limit(connection: &mut PgConnection) -> String {
+    let limit =
+        "select (setting::int / 1000)::text from pg_settings where name = 'idle_in_transaction_session_timeout'";
+    sqlx::query_scalar(limit).fetch_one(connection).await.unwrap()
+}
+
+/// The isolation level of a session.
+pub(crate) async fn level(connection: &mut PgConnection) -> String {
+    sqlx::query_scalar("select current_setting('transaction_isolation')").fetch_one(connection).await.unwrap()
+}
+
+/// Sets the level of the session of a pool with one connection to REPEATABLE READ.
+pub(crate) async fn set_pool_level(pool: &PgPool) {
+    repeatable_read(&mut pool.acquire().await.unwrap()).await;
+}

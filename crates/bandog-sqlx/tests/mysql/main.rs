@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+#[path = "../it/begin.rs"]
+mod begin;
 #[path = "../it/busy.rs"]
 mod busy;
 #[path = "../it/check.rs"]

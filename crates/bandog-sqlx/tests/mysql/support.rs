@@ -201,3 +201,18 @@ impl Checked {
         }
     }
 }
+
+/// The limit of the session for an idle transaction, in s.
+pub(crate) async fn idle_limit(connection: &mut MySqlConnection) -> String {
+    sqlx::query_scalar("select cast(@@session.wait_timeout as char)").fetch_one(connection).await.unwrap()
+}
+
+/// The isolation level of a session.
+pub(crate) async fn level(connection: &mut MySqlConnection) -> String {
+    sqlx::query_scalar("select @@session.tx_isolation").fetch_one(connection).await.unwrap()
+}
+
+/// Sets the level of the session of a pool with one connection to REPEATABLE READ.
+pub(crate) async fn set_pool_level(pool: &MySqlPool) {
+    repeatable_read(&mut pool.acquire().await.unwrap()).await;
+}

@@ -55,6 +55,11 @@ impl AllGuard {
         self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
     }
 
+    /// The shortest ttl of the locks. See [`Guard::ttl`].
+    pub fn ttl(&self) -> Duration {
+        self.guards.iter().map(Guard::ttl).min().unwrap_or_default()
+    }
+
     /// Returns a future that resolves when one of the locks is lost. It has the same promises as [`Guard::lost`].
     ///
     /// ```

@@ -164,6 +164,11 @@ impl AllGuard {
         self.guard.remaining()
     }
 
+    /// The shortest ttl of the locks. See [`crate::AllGuard::ttl`].
+    pub fn ttl(&self) -> Duration {
+        self.guard.ttl()
+    }
+
     /// A handle with which another thread can wait until one of the locks is lost, or until all are released.
     pub fn lost(&self) -> Lost {
         Lost::of_any(self.guard.guards())

@@ -79,6 +79,11 @@ impl Guard {
         self.guard.remaining()
     }
 
+    /// The ttl with which the lock was taken. See [`crate::Guard::ttl`].
+    pub fn ttl(&self) -> Duration {
+        self.guard.ttl()
+    }
+
     /// A handle with which another thread can wait until this lock is lost or released.
     pub fn lost(&self) -> Lost {
         Lost::of_any([&self.guard])

@@ -351,7 +351,7 @@ impl Engine {
 
     /// Starts a turn: answers the call with a new turn, and lets other calls of the same owner share the turn.
     fn start_turn(&mut self, id: &SlotId, call: WaitingCall, turn: NewTurn) {
-        let NewTurn { hold, ticket, fence, status, waited, is_passed_on } = turn;
+        let NewTurn { hold, ticket, fence, ttl, status, waited, is_passed_on } = turn;
         let key = &id.key;
         let WaitingCall { owner, max_hold, kind, reply, .. } = call;
         let max_hold = max_hold.map(|time| MaxHold { time, end: self.cx.now + time });
@@ -380,6 +380,7 @@ impl Engine {
             hold,
             ticket,
             fence,
+            ttl,
             status,
             owner,
             max_hold,

@@ -162,6 +162,8 @@ pub(in crate::engine) struct NewTurn {
     /// The ticket of the call.
     pub(in crate::engine) ticket: Ticket,
     pub(in crate::engine) fence: Fence,
+    /// The ttl of the hold.
+    pub(in crate::engine) ttl: Duration,
     /// The status that the guards of the turn read.
     pub(in crate::engine) status: Arc<TurnStatus>,
     /// How long the call has waited.

@@ -158,10 +158,10 @@ impl<C: Call> Slot<C> {
         let now = cx.now;
         let started = self.holds.change(id, |hold| {
             let is_passed_on = !hold.is_before_first_turn();
-            (is_passed_on, hold.start_turn(ticket, fence, waiter.caller, now))
+            (is_passed_on, hold.terms().ttl, hold.start_turn(ticket, fence, waiter.caller, now))
         });
-        let Some((is_passed_on, status)) = started else { return };
-        let turn = NewTurn { hold: id, ticket, fence, status, waited: now.since(waiter.since), is_passed_on };
+        let Some((is_passed_on, ttl, status)) = started else { return };
+        let turn = NewTurn { hold: id, ticket, fence, ttl, status, waited: now.since(waiter.since), is_passed_on };
         cx.emit(Effect::StartTurn { call: waiter.call, turn });
     }
 
