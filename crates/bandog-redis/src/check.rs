@@ -140,8 +140,11 @@ impl Redis {
         if self.options.is_encrypted() {
             return Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"));
         }
-        let what =
-            if self.options.password.is_some() { "the password and the names of locks" } else { "the names of locks" };
+        let what = if self.options.password.is_some() || self.options.password_file.is_some() {
+            "the password and the names of locks"
+        } else {
+            "the names of locks"
+        };
         match &self.options.address {
             Address::Tcp { .. } | Address::Sentinels(_) if !self.options.is_local() => Some(Finding::advice(
                 "tls",

@@ -91,7 +91,7 @@ impl Reset {
 /// - `Denied`: the server refuses the user, the password, the database or the certificate, or the client refuses the
 ///   server's certificate.
 /// - `Unsupported`: the peer is not Redis, or it does not use TLS as the URL says.
-/// - `Misused`: the certificate files cannot be used.
+/// - `Misused`: the certificate files or the file with the password cannot be used.
 pub(crate) async fn dial(
     options: &RedisOptions,
     pushes: Option<Arc<dyn AsyncPushSender>>,
@@ -151,6 +151,7 @@ async fn connect(
     peer: &Peer,
     probes: &mut TlsProbeBudget,
 ) -> Result<Connection> {
+    let password = options.current_password().await?;
     let socket = reach(options, peer, probes).await?;
     let reset = Reset::default();
     let stream = Stream::new(socket, reset.clone(), peer.clone());
@@ -158,7 +159,7 @@ async fn connect(
     if let Some(pushes) = pushes {
         config = config.set_push_sender(pushes);
     }
-    let connected = MultiplexedConnection::new_with_config(&login(options), stream, config).await;
+    let connected = MultiplexedConnection::new_with_config(&login(options, password), stream, config).await;
     peer.stop_recording();
     match connected {
         Ok((mux, driver)) => {
@@ -245,7 +246,7 @@ fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 }
 
 /// The login, in the form that the redis crate needs.
-fn login(options: &RedisOptions) -> RedisConnectionInfo {
+fn login(options: &RedisOptions, password: Option<String>) -> RedisConnectionInfo {
     // The name of the client library is not sent, because many users have no right to run the command that sends it.
     let mut info = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP3)
@@ -254,7 +255,7 @@ fn login(options: &RedisOptions) -> RedisConnectionInfo {
     if let Some(user) = &options.user {
         info = info.set_username(user);
     }
-    if let Some(password) = &options.password {
+    if let Some(password) = password {
         info = info.set_password(password);
     }
     info

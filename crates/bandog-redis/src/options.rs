@@ -7,7 +7,7 @@ mod url;
 
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
-use bandog_core::Result;
+use bandog_core::{PasswordFile, Result};
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
@@ -35,6 +35,8 @@ pub struct RedisOptions {
     pub(crate) db: u16,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
+    /// The file with the password. Without it, the password is in the URL.
+    pub(crate) password_file: Option<PasswordFile>,
     /// The timeout of one request.
     pub(crate) timeout: Duration,
     pub(crate) format: Format,
@@ -94,6 +96,9 @@ impl RedisOptions {
     ///
     /// The host defaults to `localhost`, the port to 6379 (of a sentinel: 26379) and the database to 0. User, password and paths are
     /// percent-decoded. If the URL has a user and no password, the password is empty.
+    ///
+    /// `?password_file=PATH` names a file with the password, which is read for each new connection; `sentinel_password_file`
+    /// is the same for the sentinels. One line end at the end of the file is no part of the password.
     ///
     /// Over TLS, the server's certificate must be valid for the host. It must be signed by an authority in the file
     /// `ca` or, without `ca`, by an authority that the system trusts. If the server asks for a client certificate, the
@@ -158,6 +163,14 @@ impl RedisOptions {
     /// The same options with another address.
     pub(crate) fn at(self, address: Address) -> Self {
         Self { address, shown_as: None, ..self }
+    }
+
+    /// The password of a new connection.
+    pub(crate) async fn current_password(&self) -> Result<Option<String>> {
+        match &self.password_file {
+            Some(file) => file.read().await.map(Some),
+            None => Ok(self.password.clone()),
+        }
     }
 
     /// Whether the server is on this machine.
@@ -240,6 +253,7 @@ impl fmt::Debug for RedisOptions {
             .field("store", &self.store())
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "***"))
+            .field("password_file", &self.password_file)
             .field("timeout", &self.timeout)
             .field("replicas", &self.replicas)
             .finish()

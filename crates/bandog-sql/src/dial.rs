@@ -74,7 +74,7 @@ impl Reset {
 /// - `Denied`: the server refuses the user, the password, the database or the certificate, or the client refuses the
 ///   server's certificate.
 /// - `Unsupported`: the server has no TLS.
-/// - `Misused`: the certificate files cannot be used.
+/// - `Misused`: the certificate files or the file with the password cannot be used.
 pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME) / options.attempts;
@@ -108,6 +108,7 @@ pub(crate) fn ended_early(options: &SqlOptions) -> Error {
 }
 
 async fn connect(options: &SqlOptions) -> Result<Connection> {
+    let password = options.current_password().await?;
     let reset = Reset::default();
     let pid = BackendPid::default();
     let stream = ServerStream::new(reach(options).await?, reset.clone(), pid.clone());
@@ -117,7 +118,7 @@ async fn connect(options: &SqlOptions) -> Result<Connection> {
     if let Some(settings) = &options.startup {
         config.options(settings);
     }
-    if let Some(password) = &options.password {
+    if let Some(password) = password {
         config.password(password);
     }
     let (client, mut connection) = config.connect_raw(stream, NoTls).await.map_err(|error| refused(options, error))?;
@@ -174,14 +175,16 @@ fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 
 /// The error of a failed login. No message contains the password.
 fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
-    let (store, user) = (options.store(), &options.user);
+    let (store, user, place) = (options.store(), &options.user, options.place_of_password());
     let Some(refusal) = error.as_db_error() else {
         // The client itself finds that the URL has no password, or that the server does not know the password.
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         if [error.to_string(), cause].iter().any(|text| text.contains("password") || text.contains("authentication")) {
-            let message = match &options.password {
-                Some(_) => format!("{store}: the login of the user {user:?} failed; check the password in the URL"),
-                None => format!("{store} requires a password of the user {user:?}; write it into the URL"),
+            let message = match (&options.password, &options.password_file) {
+                (Some(_), _) | (_, Some(_)) => {
+                    format!("{store}: the login of the user {user:?} failed; check the password in {place}")
+                }
+                (None, None) => format!("{store} requires a password of the user {user:?}; write it into the URL"),
             };
             return Error::new(ErrorKind::Denied, message).caused_by(error);
         }
@@ -190,7 +193,7 @@ fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
     let said = refusal.message();
     let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
     match *refusal.code() {
-        SqlState::INVALID_PASSWORD => denied("; check the user and the password in the URL"),
+        SqlState::INVALID_PASSWORD => denied(&format!("; check the user in the URL and the password in {place}")),
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             denied("; if the server requires TLS, add sslmode=verify-full to the URL, and else check its pg_hba.conf")
         }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::Result;
+use bandog_core::{PasswordFile, Result};
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
@@ -36,6 +36,8 @@ pub struct SqlOptions {
     pub(crate) attempts: u32,
     pub(crate) user: String,
     pub(crate) password: Option<String>,
+    /// The file with the password. Without it, the password is in the URL.
+    pub(crate) password_file: Option<PasswordFile>,
     pub(crate) database: String,
     pub(crate) schema: String,
     /// The beginning of the names of the tables.
@@ -180,6 +182,19 @@ impl SqlOptions {
     /// ```
     pub fn schema_sql(&self) -> String {
         schema::text(self)
+    }
+
+    /// The password of a new connection.
+    pub(crate) async fn current_password(&self) -> Result<Option<String>> {
+        match &self.password_file {
+            Some(file) => file.read().await.map(Some),
+            None => Ok(self.password.clone()),
+        }
+    }
+
+    /// The place where the password is written, for messages.
+    pub(crate) fn place_of_password(&self) -> String {
+        self.password_file.as_ref().map_or_else(|| "the URL".to_owned(), ToString::to_string)
     }
 
     /// Whether connections are encrypted only if the server has TLS.

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, PasswordFile, Result};
 use percent_encoding::percent_decode_str;
 use zookeeper_client::Acls;
 
@@ -30,8 +30,10 @@ pub struct ZooKeeperOptions {
     /// The folder that contains the folders of the locks, with a slash at the beginning and none at the end. Empty for
     /// the root.
     pub(crate) chroot: String,
-    /// The user and the password of the scheme `digest`, separated by a colon.
+    /// The user and the password of the scheme `digest`, separated by a colon. With a file, only the user.
     pub(crate) login: Option<String>,
+    /// The file with the password.
+    pub(crate) password_file: Option<PasswordFile>,
     /// Who may use the nodes of this client.
     pub(crate) acl: NodeAcl,
     pub(crate) session: Duration,
@@ -66,6 +68,9 @@ impl ZooKeeperOptions {
     /// duration of the session, between 400 ms and an hour; the default is 10 s. The servers can give another duration.
     /// With `acl=creator`, only the user of the URL may use the nodes that this client creates; the default is `acl=open`.
     ///
+    /// With `password_file=PATH`, the password is in this file, and only the user is before the first host. The file is read
+    /// for each new session; one line end at its end is no part of the password.
+    ///
     /// A URL that begins with `zookeeper+tls://` connects over TLS (feature `tls`), to port 2281 unless it names another one.
     /// `ca=PATH` names the file of the trusted authorities; the default are those of the system. `cert=PATH&key=PATH` name
     /// the certificate of the client and its private key. All files are in PEM format.
@@ -84,13 +89,14 @@ impl ZooKeeperOptions {
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, chroot) = place.find('/').map_or((place, ""), |at| place.split_at(at));
         let (login, hosts) = match authority.rsplit_once('@') {
-            Some((login, hosts)) => (Some(read_login(login)?), hosts),
+            Some((login, hosts)) => (Some(login), hosts),
             None => (None, authority),
         };
         let mut options = Self {
             servers: read_servers(hosts, port)?,
             chroot: read_chroot(chroot)?,
-            login,
+            login: None,
+            password_file: None,
             acl: NodeAcl::Open,
             session: SESSION,
             timeout: TIMEOUT,
@@ -99,6 +105,11 @@ impl ZooKeeperOptions {
         let mut files = FileOptions::default();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
+                Some(("password_file", path)) => {
+                    let has_password = login.is_some_and(|login| login.contains(':'));
+                    options.password_file =
+                        Some(PasswordFile::of_url("password_file", read_path(path)?, has_password)?);
+                }
                 Some(("session", value)) => options.session = read_session(value)?,
                 Some(("acl", "open")) => options.acl = NodeAcl::Open,
                 Some(("acl", "creator")) => options.acl = NodeAcl::Creator,
@@ -109,8 +120,17 @@ impl ZooKeeperOptions {
                 Some(("ca" | "cert" | "key", _)) => {
                     return Err(wrong("it has files for TLS, and does not begin with zookeeper+tls://"));
                 }
-                _ => return Err(wrong("its only options are session and acl, and with TLS ca, cert and key")),
+                _ => {
+                    return Err(wrong(
+                        "its only options are session, acl and password_file, and with TLS ca, cert and key",
+                    ));
+                }
             }
+        }
+        let is_alone = options.password_file.is_none();
+        options.login = login.map(|login| if is_alone { read_login(login) } else { read_user(login) }).transpose()?;
+        if !is_alone && options.login.is_none() {
+            return Err(wrong("password_file needs a user before the first host, as in zookeeper://USER@HOST"));
         }
         if options.acl == NodeAcl::Creator && options.login.is_none() && files.cert.is_none() {
             return Err(wrong(
@@ -140,6 +160,15 @@ impl ZooKeeperOptions {
 impl fmt::Debug for ZooKeeperOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZooKeeperOptions").field("store", &self.store()).field("session", &self.session).finish()
+    }
+}
+
+/// The user of a URL whose password is in a file.
+fn read_user(user: &str) -> Result<String> {
+    let user = decode(user).ok_or_else(|| wrong("its user is not UTF-8, or has a % without a code"))?;
+    match user.is_empty() || user.contains(':') {
+        true => Err(wrong("its user is empty or has a colon")),
+        false => Ok(user.into_owned()),
     }
 }
 

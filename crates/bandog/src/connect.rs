@@ -81,6 +81,11 @@ use crate::{
 /// - `?semaphores=plain`: semaphores have the format of Redisson's `RSemaphore`. The permits of a Java client that dies
 ///   are lost forever. The default is `leased`: the format of `RPermitExpirableSemaphore`.
 ///
+/// Each URL with a login accepts `?password_file=PATH` instead of the password, and a URL of sentinels also
+/// `?sentinel_password_file=PATH`. The file is read for each new connection (on ZooKeeper: for each session), so a changed
+/// password needs no restart. One line end at its end is no part of the password. An empty or missing file is an error that
+/// names the path; after the first connection, it is retried as a store that is not available.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 /// let client = bandog::connect("memory:?watchdog=10s").await?;

@@ -1,5 +1,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
+use bandog_testkit::RedisServer;
+
 use crate::help::{Place, Ran, SOON, ends};
 
 #[test]
@@ -183,4 +185,22 @@ fn a_relative_path_is_the_same_file_for_a_child_in_another_directory() {
     assert!(line.contains("\"held\":true"), "{line}");
     ends(&mut bandog, 0);
     assert!(!place.path("sub/here.db").exists());
+}
+
+#[test]
+fn a_command_logs_in_with_the_password_file_of_its_parent() {
+    let (place, redis) = (Place::new(), RedisServer::start());
+    let rights = ["ACL", "SETUSER", "till", "on", ">hunter2", "~*", "&*", "+@all"];
+    assert_eq!(redis.cmd(&rights).text(), "OK");
+    let file = place.path("password");
+    let url = format!("redis://till@{}?password_file={}", redis.addr(), file.display());
+    let nested = format!("{} lock y --wait 0s -- true; echo \"$?|$BANDOG_URL\"", env!("CARGO_BIN_EXE_bandog"));
+    let lock = || place.run(&Place::lock("x", &["--url", &url], &nested));
+    lock().assert_ended(64, &[&format!("the file {} of ?password_file= cannot be read", file.display())]);
+    std::fs::write(&file, "wrong-2\n").unwrap();
+    let refused = lock();
+    refused.assert_ended(77, &[&format!("the password in the file {}", file.display())]);
+    assert!(!format!("{refused:?}").contains("wrong-2"), "{refused:?}");
+    std::fs::write(&file, "hunter2\n").unwrap();
+    assert_eq!(lock().stdout.trim(), format!("0|{url}"));
 }

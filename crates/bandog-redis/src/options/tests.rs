@@ -250,3 +250,31 @@ fn the_format_of_the_data_is_an_option_of_each_form() {
         assert!(error.to_string().contains(named), "{url}: {error}");
     }
 }
+
+#[test]
+fn each_form_has_a_file_with_the_password_instead_of_the_password() {
+    for (url, rest) in [
+        ("redis://LOGIN@h", ""),
+        ("rediss://LOGIN@h", ""),
+        ("redis+unix://LOGIN@/s", ""),
+        ("redis+cluster://LOGIN@h,i", ""),
+        ("rediss+cluster://LOGIN@h,i", ""),
+        ("redis+sentinel://LOGIN@h/orders", "&sentinel_user=w&sentinel_password_file=/q"),
+        ("rediss+sentinel://LOGIN@h/orders", "&sentinel_user=w&sentinel_password_file=/q"),
+    ] {
+        let with = |login: &str| format!("{}?password_file=/run/p%20w{rest}", url.replace("LOGIN", login));
+        let options = read(&with("till"));
+        let file = options.password_file.as_ref().map(ToString::to_string);
+        assert_eq!((options.password.as_deref(), file.as_deref()), (None, Some("the file /run/p w")), "{url}");
+        if let Address::Sentinels(sentinels) = &options.address {
+            let of_sentinel = options.sentinel_at(sentinels, &sentinels.hosts[0]);
+            let file = of_sentinel.password_file.map(|file| file.to_string());
+            assert_eq!((of_sentinel.password, file.as_deref()), (None, Some("the file /q")));
+        }
+        let error = RedisOptions::from_url(&with("till:hunter2")).unwrap_err();
+        assert!(error.to_string().contains("only one of them") && !error.to_string().contains("hunter2"), "{error}");
+        assert!(RedisOptions::from_url(&with("till:")).is_ok(), "an empty password is none");
+    }
+    let both = "redis+sentinel://h/orders?sentinel_password=a&sentinel_password_file=b";
+    assert!(RedisOptions::from_url(both).unwrap_err().to_string().contains("only one of them"));
+}

@@ -4,7 +4,7 @@ mod sentinels;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, PasswordFile, Result};
 use url::{Host, Url};
 
 use super::{
@@ -28,6 +28,7 @@ const SENTINELS: &str = "redis+sentinel://[user:password@]host[:port][,host[:por
 /// The options that URLs of each form can have.
 const LAYOUT: &str = "layout";
 const SEMAPHORES: &str = "semaphores";
+const PASSWORD_FILE: &str = "password_file";
 
 /// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +76,7 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         options.remove(ADDRESS_MAP).map(|value| AddressMap::parse(&value)).transpose()?.unwrap_or_default();
     let user = decoded("user", parsed.username())?;
     let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
+    let password_file = password_file(PASSWORD_FILE, &mut options, password.is_some())?;
     let path = parsed.path();
     let (address, db) = match scheme {
         Scheme::Tcp => (Address::Tcp { host: host(&parsed), port: port(&parsed) }, db(path)?),
@@ -97,7 +99,8 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         address,
         nodes,
         db,
-        password: password.or_else(|| user.is_some().then(String::new)),
+        password: password.or_else(|| (user.is_some() && password_file.is_none()).then(String::new)),
+        password_file,
         user,
         timeout: Duration::from_secs(3),
         format,
@@ -148,15 +151,32 @@ impl Scheme {
     /// The names of the query options that this scheme allows.
     fn allowed_options(self) -> &'static [&'static str] {
         match self {
-            Self::Tcp => &[LAYOUT, SEMAPHORES],
-            Self::Tls => &[LAYOUT, SEMAPHORES, "ca", "cert", "key"],
-            Self::Cluster => &[LAYOUT, SEMAPHORES, ADDRESS_MAP],
-            Self::ClusterTls => &[LAYOUT, SEMAPHORES, ADDRESS_MAP, "ca", "cert", "key"],
-            Self::Unix => &[LAYOUT, SEMAPHORES, "db"],
-            Self::Sentinels => &[LAYOUT, SEMAPHORES, ADDRESS_MAP, "sentinel_user", "sentinel_password"],
-            Self::SentinelsTls => {
-                &[LAYOUT, SEMAPHORES, ADDRESS_MAP, "sentinel_user", "sentinel_password", "ca", "cert", "key"]
-            }
+            Self::Tcp => &[LAYOUT, SEMAPHORES, PASSWORD_FILE],
+            Self::Tls => &[LAYOUT, SEMAPHORES, PASSWORD_FILE, "ca", "cert", "key"],
+            Self::Cluster => &[LAYOUT, SEMAPHORES, PASSWORD_FILE, ADDRESS_MAP],
+            Self::ClusterTls => &[LAYOUT, SEMAPHORES, PASSWORD_FILE, ADDRESS_MAP, "ca", "cert", "key"],
+            Self::Unix => &[LAYOUT, SEMAPHORES, PASSWORD_FILE, "db"],
+            Self::Sentinels => &[
+                LAYOUT,
+                SEMAPHORES,
+                PASSWORD_FILE,
+                ADDRESS_MAP,
+                "sentinel_user",
+                "sentinel_password",
+                "sentinel_password_file",
+            ],
+            Self::SentinelsTls => &[
+                LAYOUT,
+                SEMAPHORES,
+                PASSWORD_FILE,
+                ADDRESS_MAP,
+                "sentinel_user",
+                "sentinel_password",
+                "sentinel_password_file",
+                "ca",
+                "cert",
+                "key",
+            ],
         }
     }
 }
@@ -228,6 +248,15 @@ fn files(options: &mut BTreeMap<String, String>) -> Result<TlsFiles> {
         }
     };
     Ok(TlsFiles { ca: file("ca"), identity })
+}
+
+/// The file with a password that this query option names. `has_password`: the URL has the password, too.
+fn password_file(
+    name: &'static str,
+    options: &mut BTreeMap<String, String>,
+    has_password: bool,
+) -> Result<Option<PasswordFile>> {
+    options.remove(name).map(|path| PasswordFile::of_url(name, path, has_password)).transpose()
 }
 
 /// The query options of a URL.

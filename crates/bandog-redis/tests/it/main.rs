@@ -30,6 +30,7 @@ mod many_readers;
 mod moves;
 mod moving_batches;
 mod older;
+mod password_file;
 mod plain;
 mod read_write;
 mod record_days;

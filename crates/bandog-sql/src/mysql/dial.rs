@@ -25,7 +25,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 /// - `Denied`: the server refuses the user, the password, the database or the certificate, or the client refuses the
 ///   server's certificate.
 /// - `Unsupported`: the server has no TLS, or wants a login that this client does not know.
-/// - `Misused`: the certificate files cannot be used.
+/// - `Misused`: the certificate files or the file with the password cannot be used.
 pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME) / options.attempts;
@@ -49,7 +49,7 @@ async fn connect(options: &SqlOptions) -> Result<Conn> {
 async fn opts(options: &SqlOptions, prefers_tls: bool) -> Result<Opts> {
     let login = OptsBuilder::default()
         .user(Some(&options.user))
-        .pass(options.password.as_ref())
+        .pass(options.current_password().await?)
         .db_name(Some(&options.database))
         .connect_attributes(HashMap::from([("program_name".to_owned(), options.application.clone())]))
         // Otherwise the library would move a connection of this machine to the server's socket.
@@ -91,18 +91,18 @@ async fn ssl_opts(files: TlsFiles) -> Result<SslOpts> {
 
 /// The error of a failed login. No message contains the password.
 fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
-    let (store, user) = (options.store(), &options.user);
+    let (store, user, place) = (options.store(), &options.user, options.place_of_password());
     let unsupported = |message: String| Error::new(ErrorKind::Unsupported, format!("{store}: {message}"));
     match error {
         mysql_async::Error::Server(refusal) => {
             let said = &refusal.message;
             let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
             match refusal.code {
-                1045 | 1698 if matches!(options.address, Address::Tcp { tls: Tls::Off, .. }) => denied(
-                    "; check the user and the password in the URL, and if the server requires TLS, add \
-                     sslmode=verify-full",
-                ),
-                1045 | 1698 => denied("; check the user and the password in the URL"),
+                1045 | 1698 if matches!(options.address, Address::Tcp { tls: Tls::Off, .. }) => denied(&format!(
+                    "; check the user in the URL and the password in {place}, and if the server requires TLS, add \
+                     sslmode=verify-full"
+                )),
+                1045 | 1698 => denied(&format!("; check the user in the URL and the password in {place}")),
                 1044 | 1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
                 1130 | 1227 | 1251 | 1820 | 1862 | 3118 | 3159 | 4151 => denied(""),
                 1040 | 1203 | 1226 => no_free_connection(options, said),

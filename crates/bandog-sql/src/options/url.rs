@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, PasswordFile, Result};
 
 use super::{Address, Dialect, Layout, RowTable, SessionZone, SqlOptions, TableName, Tls, TlsFiles, familiar};
 
@@ -33,6 +33,7 @@ const OWN: &[&str] = &[
     "socket",
     "user",
     "password",
+    "password_file",
     "application_name",
     "options",
     "sslmode",
@@ -82,6 +83,9 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     let user = only_one("user", Some(user).filter(|user| !user.is_empty()), options.take("user"))?;
     let user = user.ok_or_else(|| wrong("names no user"))?;
     let password = only_one("password", password, options.take("password"))?;
+    let password_file = options.has("password_file").then(|| options.take("password_file").unwrap_or_default());
+    let password_file =
+        password_file.map(|path| PasswordFile::of_url("password_file", path, password.is_some())).transpose()?;
     let database = match (dialect, database) {
         (Dialect::Postgres, "") => user.clone(),
         #[cfg(feature = "mysql")]
@@ -125,6 +129,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         attempts: 1,
         user,
         password,
+        password_file,
         database,
         schema,
         tables,

@@ -1,9 +1,10 @@
 //! Logins that the server refuses, and Unix sockets.
 
-use bandog_core::{ErrorKind, Leases};
+use bandog_core::{ErrorKind, Leases, Renewal};
 use bandog_sql::{Sql, SqlOptions};
+use bandog_testkit::eventually_async;
 
-use crate::support::{SERVER, claim, open, take, try_take, url};
+use crate::support::{SERVER, SOON, claim, open, renew, take, try_take, url};
 
 #[tokio::test]
 async fn a_wrong_login_is_denied_without_the_password_in_the_error() {
@@ -70,4 +71,37 @@ async fn a_server_of_another_kind_is_refused_with_a_hint() {
     let error = open(&format!("postgres://locks@127.0.0.1:{}/shop", server.port())).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("check that a PostgreSQL server listens there"), "{error}");
+}
+
+#[tokio::test]
+async fn a_hold_survives_a_change_of_the_password_in_a_file() {
+    let (database, dir) = (SERVER.new_database(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("password");
+    SERVER.sql("postgres", "create role rotating superuser login password 'one'");
+    let address = format!("127.0.0.1:{}/{database}", SERVER.port());
+    let refused = SqlOptions::from_url(&format!("postgres://rotating:x@{address}?password_file=/p")).unwrap_err();
+    assert!(refused.to_string().contains("only one of them"), "{refused}");
+    let store = open(&format!("postgres://rotating@{address}?password_file={}", file.display()));
+    let missing = store.ping().await.unwrap_err();
+    assert!(missing.kind() == ErrorKind::Misused && missing.to_string().contains(file.to_str().unwrap()), "{missing}");
+    std::fs::write(&file, "one\n").unwrap();
+    let claim = claim("k");
+    take(&store, &claim).await;
+
+    SERVER.sql("postgres", "alter role rotating password 'two'");
+    SERVER.end_sessions(&database);
+
+    // The next renewal opens a connection with the old password.
+    let refused = eventually_async(SOON, async || match renew(&store, &claim).await {
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(error.to_string()),
+        other => Err(format!("{other:?}")),
+    });
+    let refused = refused.await;
+    assert!(refused.contains(&format!("the password in the file {}", file.display())), "{refused}");
+    std::fs::write(&file, "two\n").unwrap();
+    let renewed = eventually_async(SOON, async || match renew(&store, &claim).await {
+        Ok(Renewal::Extended { .. }) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    renewed.await;
 }

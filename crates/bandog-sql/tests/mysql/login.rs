@@ -1,9 +1,10 @@
 //! Logins that the server refuses, and Unix sockets.
 
-use bandog_core::{ErrorKind, Leases};
+use bandog_core::{ErrorKind, Leases, Renewal};
 use bandog_sql::{Sql, SqlOptions};
+use bandog_testkit::eventually_async;
 
-use crate::support::{SERVER, claim, open, take};
+use crate::support::{SERVER, SOON, claim, open, renew, take};
 
 #[tokio::test]
 async fn a_wrong_login_is_denied_without_the_password_in_the_error() {
@@ -43,4 +44,38 @@ async fn a_unix_socket_leads_to_the_same_locks() {
     let store = open(&format!("mysql://locks:PASSWORD@/{database}?socket={}", socket.display()));
     take(&store, &claim("k")).await;
     assert!(store.profile().store.contains("socket="));
+}
+
+#[tokio::test]
+async fn a_hold_survives_a_change_of_the_password_in_a_file() {
+    let (database, dir) = (SERVER.new_database(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("password");
+    let user = format!("create user rotating@'%' identified by 'one'; grant all on {database}.* to rotating@'%'");
+    SERVER.sql("mysql", &user);
+    let address = format!("127.0.0.1:{}/{database}", SERVER.port());
+    let refused = SqlOptions::from_url(&format!("mysql://rotating:x@{address}?password_file=/p")).unwrap_err();
+    assert!(refused.to_string().contains("only one of them"), "{refused}");
+    let store = open(&format!("mysql://rotating@{address}?password_file={}", file.display()));
+    let missing = store.ping().await.unwrap_err();
+    assert!(missing.kind() == ErrorKind::Misused && missing.to_string().contains(file.to_str().unwrap()), "{missing}");
+    std::fs::write(&file, "one\n").unwrap();
+    let claim = claim("k");
+    take(&store, &claim).await;
+
+    SERVER.sql("mysql", "alter user rotating@'%' identified by 'two'");
+    SERVER.end_sessions(&database);
+
+    // The next renewal opens a connection with the old password.
+    let refused = eventually_async(SOON, async || match renew(&store, &claim).await {
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(error.to_string()),
+        other => Err(format!("{other:?}")),
+    });
+    let refused = refused.await;
+    assert!(refused.contains(&format!("the password in the file {}", file.display())), "{refused}");
+    std::fs::write(&file, "two\n").unwrap();
+    let renewed = eventually_async(SOON, async || match renew(&store, &claim).await {
+        Ok(Renewal::Extended { .. }) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    renewed.await;
 }

@@ -101,3 +101,31 @@ async fn a_client_waits_behind_the_nodes_of_another_user() {
     soon(lock).await.unwrap().unwrap().release().await.unwrap();
     soon(acquire).await.unwrap().unwrap().release().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_password_in_a_file_is_read_for_each_session() {
+    let server = ZooKeeperServer::start();
+    let file = std::env::temp_dir().join(format!("bandog-zookeeper-password-{}", std::process::id()));
+    let url =
+        format!("zookeeper://joe@{}/locks?acl=creator&session=20s&password_file={}", server.addr(), file.display());
+    let client = || Client::options().over(ZooKeeper::new(ZooKeeperOptions::from_url(&url).unwrap())).unwrap();
+    let missing = client().mutex("orders").try_lock().await.unwrap_err();
+    assert!(format!("{missing:#} {missing:?}").contains(file.to_str().unwrap()), "{missing:?}");
+    let held = take(&client_of(JOE, &server), "orders").await;
+    std::fs::write(&file, "wrong\n").unwrap();
+    let refused = eventually_async(SOON, async || match client().mutex("orders").try_lock().await {
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    refused.await;
+    std::fs::write(&file, "secret\n").unwrap();
+    let joe = client();
+    let busy = eventually_async(SOON, async || match joe.mutex("orders").try_lock().await {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    busy.await;
+    held.release().await.unwrap();
+    take(&joe, "orders").await.release().await.unwrap();
+    std::fs::remove_file(&file).unwrap();
+}

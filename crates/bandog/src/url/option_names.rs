@@ -17,18 +17,36 @@ pub(super) fn of_client(scheme: Scheme) -> &'static [&'static str] {
 /// The options that only the backend of this scheme knows. Those of a database are in [`of_database`].
 pub(super) fn of_backend(word: &str) -> &'static [&'static str] {
     match word {
-        "redis" => &["layout", "semaphores"],
-        "rediss" => &["layout", "semaphores", "ca", "cert", "key"],
-        "redis+cluster" => &["layout", "semaphores", "address_map"],
-        "rediss+cluster" => &["layout", "semaphores", "address_map", "ca", "cert", "key"],
-        "redis+unix" => &["layout", "semaphores", "db"],
-        "redis+sentinel" => &["layout", "semaphores", "address_map", "sentinel_user", "sentinel_password"],
-        "rediss+sentinel" => {
-            &["layout", "semaphores", "address_map", "sentinel_user", "sentinel_password", "ca", "cert", "key"]
-        }
-        "rediss+quorum" => &["ca", "cert", "key"],
-        "zookeeper" => &["acl", "session"],
-        "zookeeper+tls" => &["acl", "session", "ca", "cert", "key"],
+        "redis" => &["layout", "semaphores", "password_file"],
+        "rediss" => &["layout", "semaphores", "password_file", "ca", "cert", "key"],
+        "redis+cluster" => &["layout", "semaphores", "password_file", "address_map"],
+        "rediss+cluster" => &["layout", "semaphores", "password_file", "address_map", "ca", "cert", "key"],
+        "redis+unix" => &["layout", "semaphores", "password_file", "db"],
+        "redis+sentinel" => &[
+            "layout",
+            "semaphores",
+            "password_file",
+            "address_map",
+            "sentinel_user",
+            "sentinel_password",
+            "sentinel_password_file",
+        ],
+        "rediss+sentinel" => &[
+            "layout",
+            "semaphores",
+            "password_file",
+            "address_map",
+            "sentinel_user",
+            "sentinel_password",
+            "sentinel_password_file",
+            "ca",
+            "cert",
+            "key",
+        ],
+        "redis+quorum" => &["password_file"],
+        "rediss+quorum" => &["password_file", "ca", "cert", "key"],
+        "zookeeper" => &["acl", "session", "password_file"],
+        "zookeeper+tls" => &["acl", "session", "password_file", "ca", "cert", "key"],
         _ => &[],
     }
 }

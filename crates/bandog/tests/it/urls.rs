@@ -174,7 +174,7 @@ fn urls_of_sentinels_are_read_and_shown_without_their_passwords() {
     assert_eq!(redact("redis://h?password=top&hunter2&timeout=1s&x=y"), "redis://h?password=***&***&timeout=1s&***");
     refused("redis-sentinel://h1/orders", &["write redis+sentinel://HOST:PORT,HOST:PORT/MASTER"]);
     refused("redis+sentinel://app:hunter2@h1,app:hunter2@h2/orders", &["write the login once"]);
-    refused("redis+sentinel://h1?db=3", &["\"db\"", "sentinel_user, sentinel_password, watchdog"]);
+    refused("redis+sentinel://h1?db=3", &["\"db\"", "sentinel_password, sentinel_password_file, watchdog"]);
 }
 
 /// The watchdog's ttl is the ttl of every lock without a lease, so each such call would be refused.

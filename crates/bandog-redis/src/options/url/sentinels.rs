@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bandog_core::{Error, Result};
 use url::Url;
 
-use super::{SENTINELS, Sentinels, TlsFiles, db, decoded, host, is_port};
+use super::{SENTINELS, Sentinels, TlsFiles, db, decoded, host, is_port, password_file};
 use crate::{options::Host, sentinels::Discovery};
 
 /// The port of a sentinel.
@@ -40,12 +40,14 @@ pub(super) fn read(
         ))
     })?;
     let (user, password) = (options.remove("sentinel_user"), options.remove("sentinel_password"));
+    let password_file = password_file("sentinel_password_file", options, password.is_some())?;
     let sentinels = Sentinels {
         discovery: Arc::new(Discovery::new(hosts.clone())),
         hosts,
         master,
         tls,
-        password: password.or_else(|| user.is_some().then(String::new)),
+        password: password.or_else(|| (user.is_some() && password_file.is_none()).then(String::new)),
+        password_file,
         user,
     };
     Ok((sentinels, db(number)?))
