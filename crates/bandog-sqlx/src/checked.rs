@@ -32,7 +32,7 @@ pub(crate) async fn check_all<'g, DB: Supported>(guards: &'g [Guard], tx: &mut D
 pub(crate) async fn complete<DB: Supported>(statement: SqlStatement, tx: &mut DB::Connection) -> Result<Completion> {
     match checked::<DB>(Purpose::Complete, Ok(statement), tx).await {
         Ok(()) => Ok(Completion::Committed),
-        Err(error) if error.to_string().contains(SqlStatement::COMPLETED) => Ok(Completion::AlreadyCompleted),
+        Err(error) if fault::says_completed(&error) => Ok(Completion::AlreadyCompleted),
         Err(error) => Err(error),
     }
 }
@@ -66,6 +66,18 @@ pub(crate) async fn checked<DB: Supported>(
             return Err(error);
         }
     };
+    // The statement of a store in memory is for any database, so it does not compare the level.
+    if purpose == Purpose::Complete && statement.dialect == SqlDialect::Any {
+        let error = match DB::is_read_committed(tx).await {
+            Ok(true) => None,
+            Ok(false) => statement.refusal(SqlStatement::ISOLATION),
+            Err(error) => Some(fault::of_statement(purpose, &statement, error)),
+        };
+        if let Some(error) = error {
+            DB::refuse(tx).await;
+            return Err(error);
+        }
+    }
     let error = match DB::execute(purpose, &statement, tx).await {
         Ok(true) => return Ok(()),
         Ok(false) => fault::no_row(purpose, &statement.key),

@@ -58,6 +58,13 @@ pub trait Supported: Database {
         tx: &mut Self::Connection,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 
+    /// Whether a run can be completed in this transaction: its level is READ COMMITTED. On MySQL and MariaDB, that of the
+    /// session counts.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the transaction must be rolled back.
+    fn is_read_committed(tx: &mut Self::Connection) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
     /// Undoes what the transaction has done for a run. It stays open, at the level READ COMMITTED.
     ///
     /// # Cancel safety
@@ -100,6 +107,10 @@ impl Supported for Postgres {
         let query =
             statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
         Ok(query.fetch_optional(tx).await?.is_some())
+    }
+
+    async fn is_read_committed(tx: &mut Self::Connection) -> Result<bool, sqlx::Error> {
+        sqlx::query_scalar(include_str!("sql/postgres/is_read_committed.sql")).fetch_one(tx).await
     }
 
     async fn undo(tx: &mut Self::Connection) -> Result<(), sqlx::Error> {
@@ -155,6 +166,10 @@ impl Supported for MySql {
             Purpose::Fence => Ok(query.fetch_optional(tx).await?.is_some()),
             Purpose::Complete => Ok(query.execute(tx).await?.rows_affected() > 0),
         }
+    }
+
+    async fn is_read_committed(tx: &mut Self::Connection) -> Result<bool, sqlx::Error> {
+        sqlx::query_scalar(include_str!("sql/mysql/is_read_committed.sql")).fetch_one(tx).await
     }
 
     async fn undo(tx: &mut Self::Connection) -> Result<(), sqlx::Error> {

@@ -117,12 +117,19 @@ pub(crate) fn is_completed(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|said| said.message().contains(SqlStatement::COMPLETED))
 }
 
+/// Whether this is the error of such a refusal.
+pub(crate) fn says_completed(error: &Error) -> bool {
+    let words = SqlStatement::COMPLETED.trim_start_matches("bandog: ");
+    error.kind() == ErrorKind::Lost && error.to_string().contains(words)
+}
+
 /// The error of a statement.
 pub(crate) fn of_statement(purpose: Purpose, statement: &SqlStatement, error: sqlx::Error) -> Error {
     let key = &statement.key;
     let Some(said) = error.as_database_error() else { return no_answer(purpose, key, error) };
     if let Some(refused) = statement.refusal(said.message()) {
-        return purpose.add_to(refused, key).caused_by(error);
+        // The database has no error for this: its text is about a conversion or a lock, and says nothing more.
+        return purpose.add_to(refused, key);
     }
     match reason(said) {
         Reason::Missing => purpose.add_to(statement.other_database(), key).caused_by(error),

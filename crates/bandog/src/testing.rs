@@ -49,9 +49,9 @@
 //! # Transactions
 //!
 //! With bandog's feature `test-util`, the methods of the crate `bandog-sqlx` (`guard.fence_in`, `guard.commit`,
-//! `run.commit`) accept a lock or a run of a store in memory in a transaction of any database, also after
+//! `guard.begin`, `run.commit`, `run.begin`) accept a lock or a run of a store in memory in a transaction of any database, also after
 //! `connect("memory:")`. They fail with `Lost` once the lock is lost or the run has ended, as with a store in this
-//! database. They do not keep another client from the lock until the transaction ends, and a run can be completed more
+//! database, and `run.commit` fails with `Misused` at another level than READ COMMITTED. They do not keep another client from the lock until the transaction ends, and a run can be completed more
 //! than once: tests of this need the database as their store.
 //! Pools need real time: under a paused clock, their timeouts are over at once. `docs/recipes.md` has a test.
 //!

@@ -161,6 +161,21 @@ async fn a_lock_that_is_lost_or_shared_begins_no_transaction() {
     assert_eq!(database.open_transactions(), "0");
 }
 
+/// The words with which the database refuses a statement are those of a conversion that has failed.
+#[tokio::test]
+async fn a_refusal_has_words_of_its_own() {
+    let database = Database::new();
+    let (client, pool) = (database.client("").await, narrow_pool(&database.url()).await);
+    let guard = client.mutex("k").lock().await.unwrap();
+    let tx = guard.begin(&pool).await.unwrap();
+    client.evict("k").await.unwrap().unwrap();
+    let error = tx.commit().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    let says = error.to_string();
+    assert!(says.ends_with("\"k\": the lock was lost: another client might hold it now (Lost)"), "{says}");
+    assert!(std::error::Error::source(&error).is_none(), "{error:?}");
+}
+
 /// The level of the sessions of a pool does not matter, and is the same afterwards.
 #[tokio::test]
 async fn a_run_is_completed_at_the_level_that_its_completion_needs() {

@@ -10,7 +10,7 @@ use bandog_sqlx::{CompleteIn, Completion, FenceIn};
 use sqlx::Connection;
 use tokio::sync::mpsc;
 
-use crate::support::{Checked, Database, SOON, execute, narrow_pool, write};
+use crate::support::{Checked, Database, SOON, execute, narrow_pool, set_pool_level, write};
 
 #[tokio::test]
 async fn a_lock_in_memory_is_checked_while_it_is_held_and_refused_once_it_is_lost() {
@@ -81,5 +81,40 @@ async fn a_run_in_memory_is_completed_until_it_has_ended() {
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert!(error.to_string().contains("this run has ended"), "{error}");
     assert_eq!(database.writes(), "in the run");
+    node.stop().await.unwrap();
+}
+
+/// As with a store in the database.
+#[tokio::test]
+async fn a_run_in_memory_is_refused_at_another_level_unless_it_begins_the_transaction() {
+    let (database, client) = (Database::new(), testing::client());
+    let (reports, mut reported) = mpsc::unbounded_channel();
+    let url = database.url();
+    let job = Job::once("payout").run(move |run: Run| {
+        let (url, reports) = (url.clone(), reports.clone());
+        async move {
+            let pool = narrow_pool(&url).await;
+            set_pool_level(&pool).await;
+            let mut tx = pool.begin().await.unwrap();
+            write(&mut tx, "refused").await;
+            let error = run.complete_in(&mut tx).await.unwrap_err();
+            tx.commit().await.unwrap(); // Nothing of it is committed.
+            reports.send(error).unwrap();
+            let mut tx = pool.begin().await.unwrap();
+            write(&mut tx, "refused again").await;
+            reports.send(run.commit(tx).await.unwrap_err()).unwrap();
+            let mut tx = run.begin(&pool).await.unwrap();
+            sqlx::query("insert into writes values ('begun')").execute(&mut *tx).await.unwrap();
+            assert_eq!(tx.commit().await.unwrap(), Completion::Committed);
+        }
+    });
+    let node = Scheduler::over(&client).job(job).start().await.unwrap();
+    for _ in 0..2 {
+        let error = tokio::time::timeout(SOON, reported.recv()).await.unwrap().unwrap();
+        assert_eq!((error.kind(), error.verb()), (ErrorKind::Misused, Some("complete")), "{error}");
+        assert!(error.to_string().contains("READ COMMITTED"), "{error}");
+    }
+    node.idle().await;
+    assert_eq!(database.writes(), "begun");
     node.stop().await.unwrap();
 }

@@ -14,5 +14,6 @@ mod isolation;
 mod lost;
 mod many;
 mod recipe;
+mod restart;
 mod stopped;
 mod support;
