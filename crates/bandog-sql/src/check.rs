@@ -38,7 +38,7 @@ impl Query for Check {
             #[cfg(feature = "mysql")]
             Dialect::MySql => crate::mysql::findings(row, needed)?,
         };
-        findings.extend(defaults(link).await?);
+        findings.extend(defaults(link, context.options.dialect).await?);
         findings.push(rights(link, context).await?);
         findings.push(others::finding(link, context).await?);
         if holds_sessions {
@@ -49,12 +49,12 @@ impl Query for Check {
 }
 
 /// The settings of the server that the sessions of bandog replace.
-async fn defaults(link: &Link) -> Result<[Finding; 2], Fault> {
+async fn defaults(link: &Link, dialect: Dialect) -> Result<Vec<Finding>, Fault> {
     let rows = link.query(&link.statements.defaults, &[]).await?;
     let row = rows.first().ok_or(Fault::Broken(None))?;
     let (zone, of_system, isolation): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
     let zone = if zone == "SYSTEM" { of_system } else { zone };
-    Ok([
+    let mut findings = vec![
         Finding::fine("time zone", format!("it is {zone}; the tables of bandog do not depend on it")),
         Finding::fine(
             "isolation",
@@ -64,7 +64,32 @@ async fn defaults(link: &Link) -> Result<[Finding; 2], Fault> {
                 isolation.to_uppercase()
             ),
         ),
-    ])
+    ];
+    match dialect {
+        Dialect::Postgres => findings.push(idle_transactions(row.try_get(4)?)),
+        // `wait_timeout` is always set.
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => {}
+    }
+    Ok(findings)
+}
+
+/// Whether the server ends the transaction of a stopped program. `limit` is in ms, and 0 if there is none.
+fn idle_transactions(limit: &str) -> Finding {
+    const NAME: &str = "idle transactions";
+    match limit.parse() {
+        Ok(limit @ 1..) => {
+            let seconds = Duration::from_millis(limit).as_secs_f64();
+            Finding::fine(NAME, format!("your own transactions end when they are idle for {seconds} s"))
+        }
+        Ok(0) | Err(_) => Finding::advice(
+            NAME,
+            "a program that is stopped inside a transaction of its own keeps its rows locked, also from the next holder of \
+             its lock",
+            "begin such transactions with guard.begin or run.begin of bandog-sqlx, or set a limit for the user of the \
+             program: ALTER ROLE … SET idle_in_transaction_session_timeout = '30s'",
+        ),
+    }
 }
 
 /// Whether the user may read and write all tables. The statements need the rights and change no row.

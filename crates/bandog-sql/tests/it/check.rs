@@ -53,6 +53,23 @@ async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
     assert!(find("isolation").says.contains("SERIALIZABLE"), "{findings:?}");
 }
 
+/// A holder that is stopped inside a transaction of its own keeps the rows of its data locked.
+#[tokio::test]
+async fn the_check_reports_a_database_without_a_limit_for_idle_transactions() {
+    let database = SERVER.new_database();
+    let check = async || {
+        let findings = open(&url(&SERVER, &database)).check().await.unwrap();
+        findings.into_iter().find(|finding| finding.subject == "idle transactions").expect("no finding")
+    };
+    let finding = check().await;
+    assert_eq!(finding.level, Level::Advice);
+    assert!(finding.cure.unwrap().contains("idle_in_transaction_session_timeout = '30s'"));
+    SERVER.sql(&database, &format!("alter database {database} set idle_in_transaction_session_timeout to '45s'"));
+    let finding = check().await;
+    assert_eq!((finding.level, finding.cure), (Level::Fine, None));
+    assert!(finding.says.contains("45 s"), "{}", finding.says);
+}
+
 #[tokio::test]
 async fn the_check_reports_a_server_that_is_nearly_full() {
     let server = PostgresServer::start_with(&["max_connections=15", "synchronous_commit=off"]);
