@@ -212,6 +212,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 96, kinds, forget_every_kind }
         $crate::one_law! { $test $world, 97, unused, unused_names_of_every_kind }
         $crate::one_law! { $test $world, 97, unused, forget_beside_claims }
+        $crate::one_law! { $test $world, 98, lease, renewals_never_shorten }
         $crate::one_law! { $test $world, 99, admin, golden_layout }
         $crate::one_law! { $test $world, 101, records, record_support }
         $crate::one_law! { $test $world, 102, records, record_absent }

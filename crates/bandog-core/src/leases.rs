@@ -254,6 +254,9 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// If a claim waits and has a place ([`Claim::joins`]), the renewal keeps the place for another [`crate::PLACE`]. For
     /// a claim of [`Kind::Fair`], the answer also says whether the store can grant the claim now ([`Renewal::Waiting { is_next: true }`]).
     ///
+    /// A renewal never shortens a hold: if the store keeps the hold for longer than the ttl of this claim, that time stays.
+    /// This is also true for several renewals of one claim in one call.
+    ///
     /// `Err` means that the state of the hold is unknown. If the store reports that the hold is lost, the answer is
     /// [`Renewal::Gone`].
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;

@@ -114,12 +114,14 @@ impl Table<'_> {
             return Ok(renewal);
         }
         let mut stored = self.load_once(key, now_ns)?;
-        let renewal = stored.state.renew(claim, self.moment(now_ns));
+        let now = self.moment(now_ns);
+        let renewal = stored.state.renew(claim, now);
         if let Some(valid_for) = renewal.valid_for() {
             self.write_sightings(&mut stored, now_ns)?;
-            self.extend_claim_row(key, claim.id, valid_for, now_ns)?;
             let StoredState { state, lease, .. } = &mut stored;
-            if state.holds().iter().any(|hold| hold.id == claim.id) {
+            let hold = state.holds().iter().find(|hold| hold.id == claim.id);
+            self.extend_claim_row(key, claim.id, hold.map_or(valid_for, |hold| hold.until.since(now)), now_ns)?;
+            if hold.is_some() {
                 self.write_lease(key, lease, state, lease.wanted, now_ns)?;
             }
         }

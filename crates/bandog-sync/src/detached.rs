@@ -87,18 +87,17 @@ impl Client {
         match self.query(|backend| apply_one(backend, release)).await {
             Ok(Answer::Released(Released::Freed { .. })) => {}
             Ok(Answer::Released(Released::NotHeld | Released::LeftQueue)) => return Ok(false),
-            // A store can refuse a claim of a kind that the name does not have.
-            Err(error) if error.kind() == ErrorKind::Denied => {
-                return if self.rest_of(key, token).await?.is_none() { Ok(false) } else { Err(error) };
-            }
-            Err(error) => return Err(error),
+            Err(error) => return self.unless_not_held(error, key, token).await,
             Ok(Answer::Claimed(_)) => {
                 let message = "the backend gave an answer that does not fit the request";
                 return Err(Error::new(ErrorKind::Corrupt, message).during("release").at(&key).ambiguous());
             }
         }
         // The row of the holder is for operators. Without an answer, it expires together with the lease. Other detached locks of
-        // the same client are shown without it.
+        // the same client are shown without it. This client keeps its own row.
+        if client == self.id() {
+            return Ok(true);
+        }
         let _ = self.query(move |backend| Box::pin(async move { backend.withdraw(client).await })).await;
         Ok(true)
     }
@@ -114,22 +113,23 @@ impl Client {
     /// If the future is dropped after its first poll, the lease might be extended nevertheless.
     pub async fn extend_detached(&self, name: impl AsRef<str>, token: &Token, ttl: Duration) -> Result<bool> {
         let claim = self.detached_claim(name.as_ref(), token, check_ttl("the extended lease", ttl)?)?;
-        // A renewal replaces the rest of the lease by its ttl.
-        let rest = self.rest_of(claim.key.clone(), token).await?;
-        let claim = Claim { ttl: ttl.max(rest.unwrap_or_default()), ..claim };
+        let key = claim.key.clone();
         match self.query(|backend| renew_one(backend, claim)).await {
             Ok(Renewal::Extended { .. }) => Ok(true),
             Ok(Renewal::Waiting { .. } | Renewal::Gone) => Ok(false),
-            Err(error) if error.kind() == ErrorKind::Denied && rest.is_none() => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => self.unless_not_held(error, key, token).await,
         }
     }
 
-    /// The rest of the lease. `None` if the claim of the token does not hold the lock.
-    async fn rest_of(&self, key: Key, token: &Token) -> Result<Option<Duration>> {
+    /// False if the claim of the token does not hold the lock: a store can refuse a claim of a kind that the name does not
+    /// have. Otherwise the error.
+    async fn unless_not_held(&self, error: Error, key: Key, token: &Token) -> Result<bool> {
+        if error.kind() != ErrorKind::Denied {
+            return Err(error);
+        }
         let row = self.query(move |backend| Box::pin(async move { backend.show(&key).await })).await?;
         let owner = token.id.to_string();
-        Ok(row.holders.iter().find(|holder| holder.owner.as_ref() == Some(&owner)).and_then(|holder| holder.ttl))
+        if row.holders.iter().any(|holder| holder.owner.as_ref() == Some(&owner)) { Err(error) } else { Ok(false) }
     }
 
     /// The claim of the token, for a lock of this client's store.

@@ -61,7 +61,8 @@ impl Shared {
             // lock, and then the node lasts for longer than a place.
             let is_extended = self.table.update_node(claim.id, &node, |present| {
                 if present.waits == node.waits {
-                    present.until = until;
+                    // No renewal shortens a hold.
+                    present.until = if present.waits { until } else { present.until.max(until) };
                 }
             });
             Ok(if is_extended { renewal } else { Renewal::Gone })

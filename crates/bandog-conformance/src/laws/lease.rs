@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bandog_core::{Claim, ClaimId, ClientId, ErrorKind, Renewal, Verdict};
+use bandog_core::{Claim, ClaimId, ClientId, ErrorKind, Leases, Renewal, Verdict};
 use tokio::time;
 
 use crate::{
     Law, World,
-    kind_kit::{Sole, each_sole},
+    kind_kit::{Sole, attempt, each_kind, each_sole, for_only, freed, granted},
     kit::{
         MAX_WAIT, NAME, claim, error_kind, is_free, nothing_left, polled_at_most, release, renew, renewal, take, until,
         verdict, within,
@@ -218,4 +218,27 @@ pub async fn clock_jump<W: World>(world: &W) -> Law {
     let guard = within(limit, "a released lock", b.mutex(NAME).lock()).await?;
     guard.release().await?;
     Ok(())
+}
+
+/// Law 98, for locks of every kind: no renewal shortens a hold: not one with a short ttl, alone or in one call with a
+/// longer one of the same claim, and not the first one that the store answers.
+pub async fn renewals_never_shorten<W: World>(world: &W) -> Law {
+    const SHORT: Duration = Duration::from_millis(200);
+    let backend = world.backend();
+    each_kind(world, async |kind| {
+        let long = attempt(kind, NAME);
+        let short = for_only(SHORT, long.clone());
+        for order in [&[&short][..], &[&long, &short], &[&short, &long]] {
+            granted(&backend, &long).await?;
+            let claims: Vec<_> = order.iter().map(|claim| (*claim).clone()).collect();
+            for answer in backend.renew(&claims).await {
+                assert!(matches!(answer?, Renewal::Extended { .. }), "{kind}");
+            }
+            time::sleep(SHORT * 3).await;
+            assert!(renew(&backend, &long).await?, "{kind}: the hold has ended after {order:?}");
+            freed(&backend, &long).await?;
+        }
+        Ok(())
+    })
+    .await
 }

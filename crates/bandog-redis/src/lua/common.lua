@@ -43,6 +43,17 @@ local function each(keys, args, step)
   return replies
 end
 
+-- Lets a key expire after this time, unless it expires later.
+local function lengthen(key, ttl)
+  if call('pttl', key) < tonumber(ttl) then call('pexpire', key, ttl) end
+end
+
+-- Lets a member of a sorted set expire at this time, unless it expires later. A member that does not exist stays so.
+local function expire_later(set, member, until_ms)
+  local score = call('zscore', set, member)
+  if score and tonumber(score) < until_ms then call('zadd', set, text(until_ms), member) end
+end
+
 -- Runs these commands. If the server refuses a command, runs the field `undo` of each command before it, in reverse
 -- order, and ends the step with the error.
 local function write(commands)

@@ -1,4 +1,4 @@
--- Sets the full ttl again for each fair lock that its owner still holds, or keeps the place of the owner in the queue.
+-- Sets the full ttl again for each fair lock that its owner still holds, unless more is left, or keeps the place of the owner in the queue.
 --
 -- KEYS: lock, held, queue, deadlines, waiting, ...
 -- ARGV: owner, ttl in ms, ...
@@ -12,8 +12,9 @@ local function renew(k, a)
   local queue, deadlines, waiting = KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
   local owner, ttl = ARGV[a + 1], ARGV[a + 2]
   if call('hexists', lock, owner) == 1 then
-    call('pexpire', held, ttl)
-    return call('pexpire', lock, ttl)
+    lengthen(held, ttl)
+    lengthen(lock, ttl)
+    return 1
   end
   local place, deadline = expiry(waiting, owner), expiry(deadlines, owner)
   if not place or place <= NOW or not deadline then return 0 end

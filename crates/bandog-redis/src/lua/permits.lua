@@ -55,13 +55,13 @@ local function recycle(lock, permits, held, channel, available)
   return available
 end
 
--- Lets each of these permits expire after this time. Permits that are not taken stay so.
+-- Lets each of these permits expire after this time, unless it expires later. Permits that are not taken stay so.
 --
 -- At its memory limit, Redis refuses ZADD and INCRBY, but only if they are the first write of a script. So a command that
 -- Redis never refuses comes first wherever a hold is extended or ended, or a place is kept.
 local function extend(permits, held, ids, lasts)
   call('pexpire', held, math.max(call('pttl', held), lasts))
-  for _, id in ipairs(ids) do call('zadd', permits, 'xx', text(NOW + lasts), id) end
+  for _, id in ipairs(ids) do expire_later(permits, id, NOW + lasts) end
 end
 
 -- Keeps the place of a claim. A claim without a place gets the last one.

@@ -49,11 +49,11 @@ local function recycle_plain(lock, plain, leases, channel, available)
   return available + sum
 end
 
--- Lets a claim expire after this time. ZREM removes nothing: it is a command that the server never refuses at its memory
+-- Lets a claim expire after this time, unless it expires later. ZREM removes nothing: it is a command that the server never refuses at its memory
 -- limit, see `extend`.
 local function extend_plain(leases, owner, ttl)
   call('zrem', leases, '')
-  call('zadd', leases, 'xx', text(NOW + ttl), owner)
+  expire_later(leases, owner, NOW + ttl)
 end
 
 -- Refuses a name that is in use as the other kind of semaphore. `permits` are the permits of that kind.

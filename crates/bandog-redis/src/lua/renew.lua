@@ -1,4 +1,4 @@
--- Sets the full ttl again for each lock that its owner still holds. After an error at one lock, the others are still
+-- Sets the full ttl again for each lock that its owner still holds, unless more is left. After an error at one lock, the others are still
 -- renewed.
 --
 -- KEYS: lock, ...
@@ -9,7 +9,7 @@ local replies = {}
 for i, lock in ipairs(KEYS) do
   local owner, ttl = ARGV[2 * i - 1], ARGV[2 * i]
   local reply = redis.pcall('hexists', lock, owner)
-  if reply == 1 then reply = redis.pcall('pexpire', lock, ttl) end
+  if reply == 1 and redis.call('pttl', lock) < tonumber(ttl) then reply = redis.pcall('pexpire', lock, ttl) end
   replies[i] = reply
 end
 return replies

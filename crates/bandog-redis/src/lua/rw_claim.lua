@@ -25,7 +25,7 @@ local function extend(lock, token, held, kind, owner, ttl, hold, left)
   end
   local longest = math.max(left, tonumber(ttl))
   call('pexpire', lock, longest)
-  if call('pttl', hold) < tonumber(ttl) then call('pexpire', hold, ttl) end
+  lengthen(hold, ttl)
   call('pexpire', held, math.max(call('pttl', held), longest))
   return own_fence(held, owner)
 end

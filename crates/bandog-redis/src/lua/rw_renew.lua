@@ -1,4 +1,4 @@
--- Sets the full ttl again for each hold, or keeps the place of a waiting writer.
+-- Sets the full ttl again for each hold, unless more is left, or keeps the place of a waiting writer.
 --
 -- KEYS: lock, held, writers, ...
 -- ARGV: kind, owner, ttl in ms, prefix, ...
@@ -15,7 +15,7 @@ local function renew_reading(lock, held, owner, ttl, hold, prefix)
   local _, others = some_readers(lock, held, prefix, left)
   local longest = math.max(left, others, tonumber(ttl))
   call('pexpire', lock, longest)
-  call('pexpire', hold, ttl)
+  lengthen(hold, ttl)
   call('pexpire', held, longest)
   return 1
 end
@@ -26,7 +26,8 @@ local function renew(k, a)
   if kind == 'read' then return renew_reading(lock, held, owner, ttl, hold_key(prefix, owner, 1), prefix) end
   if call('hexists', lock, writer(owner)) == 1 then
     holds_of(lock)
-    return call('pexpire', lock, ttl)
+    lengthen(lock, ttl)
+    return 1
   end
   local until_ms = call('zscore', writers, owner)
   if not until_ms or tonumber(until_ms) <= NOW then return 0 end

@@ -1,4 +1,4 @@
--- Sets the full ttl again for each lock whose value is its owner.
+-- Sets the full ttl again for each lock whose value is its owner, unless more is left.
 --
 -- KEYS: lock, ...
 -- ARGV: owner, ttl in ms, ...
@@ -7,7 +7,8 @@
 
 local function renew(k, a)
   if value_of(KEYS[k + 1]) ~= ARGV[a + 1] then return 0 end
-  return call('pexpire', KEYS[k + 1], ARGV[a + 2])
+  lengthen(KEYS[k + 1], ARGV[a + 2])
+  return 1
 end
 
 return each(1, 2, renew)

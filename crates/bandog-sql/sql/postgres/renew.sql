@@ -1,4 +1,4 @@
--- Renews holds of mutexes without a queue. Rows that another transaction has locked are skipped. The lock allows the
+-- Renews holds of mutexes without a queue, and shortens none. Of several renewals of a claim, the longest counts. Rows that another transaction has locked are skipped. The lock allows the
 -- transactions of nodes that only need the hold (`hold_leases`). As in the statement for claims, each table is
 -- read by `any ($1)`, or by one name.
 -- $1 names, in any order, with duplicates
@@ -7,13 +7,14 @@
 -- Result: one row for each claim: name, claim, verdict. The verdict is `extended`, `gone`, or `complex` (the row has a
 -- state, is skipped, or has changed during the statement).
 with asked as materialized (
-    select * from unnest($1::text[], $2::text[], $3::bigint[]) as asked (name, id, ttl)
+    select name, id, max(ttl) as ttl from unnest($1::text[], $2::text[], $3::bigint[]) as asked (name, id, ttl)
+    group by name, id
 ), locked as materialized (
     select l.name, a.id, a.ttl from bandog_lease l join asked a on a.name = l.name
     where l.name = any ($1::text[]) and l.owner = a.id and l.state is null and l.expires > clock_timestamp()
     for no key update of l skip locked
 ), written as (
-    update bandog_lease l set expires = clock_timestamp() + k.ttl * interval '1 microsecond'
+    update bandog_lease l set expires = greatest(l.expires, clock_timestamp() + k.ttl * interval '1 microsecond')
     from locked k where l.name = any ($1::text[]) and l.name = k.name and l.owner = k.id and l.state is null and l.expires > clock_timestamp()
     returning l.name, k.id
 )

@@ -192,8 +192,9 @@ impl Keeper {
     /// closed, the server would free the lock.
     async fn extend(&mut self, id: ClaimId, ttl: Duration) -> Result<bool> {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.id == id) else { return Ok(false) };
-        let until = Instant::now() + ttl;
-        let extended = hold.session.drive(|link| lock::extend(link, &self.context, &self.key, ttl));
+        let now = Instant::now();
+        let until = hold.until.max(now + ttl);
+        let extended = hold.session.drive(|link| lock::extend(link, &self.context, &self.key, until - now));
         if let Ok(Ok(true)) = timeout_at(hold.until.into(), extended).await {
             hold.until = until;
             return Ok(true);

@@ -78,6 +78,22 @@ async fn a_detached_lease_is_extended_and_never_shortened() {
     }
 }
 
+/// The row of a client that works on is not removed with its detached lock.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_releases_its_own_detached_lock_stays_in_the_registry() {
+    let first = client(memory());
+    let other = first.mutex("other").lock().await.unwrap();
+    let guard = first.mutex("orders").lease(ms(60_000)).lock().await.unwrap();
+    time::sleep(ms(1000)).await;
+    let token = guard.detach().await.unwrap();
+    time::sleep(ms(2000)).await;
+    let is_known = async || first.members().await.unwrap().iter().any(|member| member.id == first.id());
+    assert!(is_known().await);
+    assert!(first.release_detached("orders", &token).await.unwrap());
+    assert!(is_known().await);
+    other.release().await.unwrap();
+}
+
 /// Calls of the same client that wait get the lock after the release by the token.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_of_the_same_client_waits_for_the_release() {
@@ -119,7 +135,7 @@ async fn a_lock_that_cannot_stay_is_refused_and_released() {
     // A store that gives less time than the lease keeps the lock only while its client renews it.
     let short = client(Capped::short_leases(memory(), ms(600)));
     let guard = short.mutex("orders").lease(ms(60_000)).lock().await.unwrap();
-    assert_eq!(kind(guard.detach().await), Some(ErrorKind::Unsupported));
+    assert_eq!(kind(guard.detach().await), Some(ErrorKind::Unavailable));
     short.idle().await;
     assert!(!short.show("orders").await.unwrap().is_held());
 }

@@ -4,10 +4,8 @@
 //! more time. The answer to this renewal moves the deadline of the guards. Without an answer, the guards keep the earlier
 //! deadline, and the renewal is repeated, because the store may or may not have the later end.
 //!
-//! # Requests that are applied late
-//! A renewal replaces the rest of the hold by its ttl, so a request with a short ttl that the store applies after a longer
-//! one would shorten the hold. So no request asks for an earlier end than the one before it. And while an earlier
-//! request can still be applied, an answer counts only for the time that this earlier request would leave.
+//! No renewal shortens a hold in the store ([`bandog_core::Leases::renew`]). So it does not matter in which order the store
+//! applies the renewals of a hold, and each answer counts for the whole time that its renewal asked for.
 
 use std::time::Duration;
 
@@ -35,7 +33,6 @@ struct WaitingCaller {
 
 struct Request {
     asked_at: Moment,
-    ttl: Duration,
     /// The end of the time in which the store may still apply the request. `None` while it is in flight.
     until: Option<Moment>,
 }
@@ -64,17 +61,13 @@ impl Lease {
         self.end = now + ttl;
         self.callers.iter_mut().for_each(|caller| caller.asked_at = caller.asked_at.or(Some(now)));
         self.forget_old_requests(now);
-        self.requests.push(Request { asked_at: now, ttl, until: None });
+        self.requests.push(Request { asked_at: now, until: None });
         ttl
     }
 
-    /// Handles a renewal that has succeeded for `valid_for`. Returns the time for which the store surely keeps the hold,
-    /// counted from `asked_at`.
-    pub(super) fn renewed(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> Duration {
+    /// Handles a renewal that has succeeded.
+    pub(super) fn renewed(&mut self, asked_at: Moment) {
         self.requests.retain(|request| request.asked_at != asked_at);
-        self.forget_old_requests(now);
-        let earlier = self.requests.iter().filter(|request| request.asked_at < asked_at);
-        earlier.map(|request| request.ttl).fold(valid_for, Duration::min)
     }
 
     /// Handles a renewal without an answer. The store may still apply it until this moment.

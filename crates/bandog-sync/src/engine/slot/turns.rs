@@ -347,15 +347,17 @@ impl<C: Call> Slot<C> {
             // If the renewal was sent before the claim was granted, it was the renewal of a place, and the hold began later.
             Ok(Renewal::Gone) => {
                 if self.holds.get(id).is_none_or(|hold| !hold.began_after(asked_at)) {
-                    self.lose(id, cx);
+                    return self.lose(id, cx);
                 }
+                self.holds.change(id, |hold| hold.renewal_failed(asked_at, now, Duration::ZERO));
             }
             // The store does not have the hold, but a place of its claim: a late request of the claim has got this place
             // after the hold had ended, or another server has taken over without the grant.
             Ok(Renewal::Waiting { .. }) => {
                 if self.holds.get(id).is_some_and(|hold| hold.began_before(asked_at)) {
-                    self.lose(id, cx);
+                    return self.lose(id, cx);
                 }
+                self.holds.change(id, |hold| hold.renewal_failed(asked_at, now, Duration::ZERO));
             }
             Err(error) => {
                 let timeout = cx.timeout;
