@@ -45,6 +45,8 @@ struct ErrorParts {
     maybe_applied: bool,
     /// Whether the store has refused the data of one transaction. The same work can succeed with other data.
     about_data: bool,
+    /// Whether the server has refused the login of the client.
+    about_login: bool,
 }
 
 /// The kind of an error.
@@ -82,7 +84,16 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         let (verb, key, source) = (None, None, None);
-        Self(Arc::new(ErrorParts { kind, verb, key, message, source, maybe_applied: false, about_data: false }))
+        Self(Arc::new(ErrorParts {
+            kind,
+            verb,
+            key,
+            message,
+            source,
+            maybe_applied: false,
+            about_data: false,
+            about_login: false,
+        }))
     }
 
     /// Creates an error of the kind [`ErrorKind::Misused`]: the caller passed a wrong value or made a wrong call.
@@ -141,6 +152,13 @@ impl Error {
         self.with(|parts| parts.about_data = true)
     }
 
+    /// Marks the error as a refusal of the user or the password of the client, for authors of backends. The log then names
+    /// the login as the cause, and the client tries again to register itself.
+    #[must_use]
+    pub fn about_login(self) -> Self {
+        self.with(|parts| parts.about_login = true)
+    }
+
     /// The text of the error without its kind. A message that contains the texts of several errors uses it, so that the
     /// kind is printed once, at the end.
     ///
@@ -183,6 +201,11 @@ impl Error {
     /// Whether the store has refused the data of one transaction.
     pub(crate) fn is_about_data(&self) -> bool {
         self.0.about_data
+    }
+
+    /// Whether the server has refused the user or the password of the client.
+    pub fn is_about_login(&self) -> bool {
+        self.0.about_login
     }
 
     /// The error that caused this error. Its text is part of the text of this error, so

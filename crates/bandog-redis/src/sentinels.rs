@@ -225,7 +225,8 @@ fn no_master(options: &RedisOptions, faults: &[Error], hosts: &[Host]) -> Error 
     let kind = first.map_or(ErrorKind::Unavailable, Error::kind);
     let texts = grouped(faults, hosts);
     let text = if texts.is_empty() { "no sentinel names a master".to_owned() } else { texts.join("; ") };
-    Error::new(kind, format!("{}: {text}", options.store()))
+    let error = Error::new(kind, format!("{}: {text}", options.store()));
+    if first.is_some_and(Error::is_about_login) { error.about_login() } else { error }
 }
 
 #[cfg(test)]

@@ -195,6 +195,9 @@ impl SharedSubscriptions {
     }
 
     fn warn_once(&self, error: &Error) {
+        if error.is_about_login() {
+            return; // The engine logs it.
+        }
         if !self.warned.swap(true, Ordering::Relaxed) {
             let store = self.options.store();
             tracing::warn!(%store, %error, "this user may not subscribe, so waiters poll instead of being woken");

@@ -186,14 +186,16 @@ fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
                 }
                 (None, None) => format!("{store} requires a password of the user {user:?}; write it into the URL"),
             };
-            return Error::new(ErrorKind::Denied, message).caused_by(error);
+            return Error::new(ErrorKind::Denied, message).about_login().caused_by(error);
         }
         return ended_early(options).caused_by(error);
     };
     let said = refusal.message();
     let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
     match *refusal.code() {
-        SqlState::INVALID_PASSWORD => denied(&format!("; check the user in the URL and the password in {place}")),
+        SqlState::INVALID_PASSWORD => {
+            denied(&format!("; check the user in the URL and the password in {place}")).about_login()
+        }
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             denied("; if the server requires TLS, add sslmode=verify-full to the URL, and else check its pg_hba.conf")
         }

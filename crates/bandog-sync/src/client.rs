@@ -203,7 +203,7 @@ impl Client {
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
             Err(error) if hides_clients(&error) => {
-                let is_denial = error.kind() == ErrorKind::Denied;
+                let is_denial = error.kind() == ErrorKind::Denied && !error.is_about_login();
                 if is_denial && self.handle.is_first_denial() {
                     tracing::warn!(%error, "this user may not read the registry of clients and waiters");
                 } else if !is_denial && self.handle.is_first_silence() {

@@ -25,7 +25,7 @@ pub(crate) fn of_request(store: &str, error: ZkError) -> Error {
         }
         _ => (ErrorKind::Unavailable, "the server did not answer", true),
     };
-    let made = Error::new(kind, format!("{store}: {message}")).caused_by(error);
+    let made = made(kind, format!("{store}: {message}"), error);
     if maybe_applied { made.ambiguous() } else { made }
 }
 
@@ -36,7 +36,13 @@ pub(crate) fn of_connection(store: &str, error: ZkError) -> Error {
         ZkError::BadArguments(_) => (ErrorKind::Misused, "the address is wrong"),
         _ => (ErrorKind::Unavailable, "cannot connect"),
     };
-    Error::new(kind, format!("{store}: {message}")).caused_by(error)
+    made(kind, format!("{store}: {message}"), error)
+}
+
+fn made(kind: ErrorKind, message: String, error: ZkError) -> Error {
+    let made = Error::new(kind, message);
+    let made = if matches!(error, ZkError::AuthFailed) { made.about_login() } else { made };
+    made.caused_by(error)
 }
 
 /// The error of a request that had no answer within the timeout.

@@ -16,7 +16,7 @@ pub(super) fn wrong(options: &RedisOptions) -> Error {
             "{store} refuses the user of the URL or the password in {file}; write the current password into this file: it \
              is read for each connection"
         );
-        return Error::new(Denied, message);
+        return Error::new(Denied, message).about_login();
     }
     let message = if options.user.is_some() {
         format!("{store} refuses this user or password; in the URL, write {named}")
@@ -26,6 +26,7 @@ pub(super) fn wrong(options: &RedisOptions) -> Error {
         )
     };
     Error::new(Denied, format!("{message}. In the URL, @ : / ? # and % of a password are %40 %3A %2F %3F %23 and %25"))
+        .about_login()
 }
 
 /// The error if the server does not have the third version of Redis's protocol. Bandog needs its push messages.
@@ -41,6 +42,7 @@ fn missing(options: &RedisOptions) -> Error {
         Denied,
         format!("{store} requires a password; in the URL, write {default}, or {named} for a user of the server's ACL"),
     )
+    .about_login()
 }
 
 /// The error if the server has answered the login with an error.

@@ -212,7 +212,9 @@ fn refused_login(host: &Host, error: Error) -> Error {
                 "the sentinel {host} refuses the login; ?sentinel_user=USER&sentinel_password=PASSWORD is the login at the \
                  sentinels, and the user and password before the hosts are the login at the master"
             );
-            Error::new(Denied, message).caused_by(error)
+            let refused = Error::new(Denied, message);
+            let refused = if error.is_about_login() { refused.about_login() } else { refused };
+            refused.caused_by(error)
         }
         _ => error,
     }

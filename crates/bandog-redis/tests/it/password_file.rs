@@ -1,9 +1,10 @@
 //! The password is in a file, which is read for each connection.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use bandog_core::{ErrorKind, Leases, Renewal};
-use bandog_testkit::{RedisServer, Sentinels, eventually_async};
+use bandog_sync::Client;
+use bandog_testkit::{Ear, RedisServer, Sentinels, eventually_async};
 
 use crate::help::{SOON, at, claim, is_granted, renew};
 
@@ -72,4 +73,38 @@ async fn the_passwords_at_the_master_and_at_the_sentinels_can_change() {
         let granted = is_granted(&redis, &claim).await;
         assert!(granted || matches!(renew(&redis, &claim).await, Ok(Renewal::Extended { .. })), "{password}");
     }
+}
+
+#[tokio::test]
+async fn the_log_blames_the_password_and_the_client_registers_again() {
+    let (server, dir, (ear, _hears)) = (RedisServer::start(), tempfile::tempdir().unwrap(), Ear::of_thread("bandog"));
+    let file = dir.path().join("password");
+    rotate(&server, "one");
+    fs::write(&file, "one").unwrap();
+    let redis = at(&format!("redis://till@{}?password_file={}", server.addr(), file.display()));
+    let ours = Client::options().watchdog(Duration::from_secs(12)).on_current_runtime().over(redis).unwrap();
+    let guard = ours.mutex("orders").lock().await.unwrap();
+    rotate(&server, "two");
+    // The first registration of the client is refused.
+    let warned = eventually_async(SOON * 4, async || {
+        let warned = ear.heard("WARN");
+        if warned.is_empty() { Err("no warning") } else { Ok(warned) }
+    });
+    let warned = warned.await;
+    let words = ["the server refuses the credentials", &format!("the password in the file {}", file.display())];
+    assert!(warned.len() == 1 && words.iter().all(|words| warned[0].contains(*words)), "{warned:?}");
+    let refused = ours.mutex("other").try_lock().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
+
+    fs::write(&file, "two").unwrap();
+    let is_registered = async || match ours.members().await {
+        Ok(members) if !members.is_empty() => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    eventually_async(SOON * 4, is_registered).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    assert_eq!(ear.heard("WARN").len(), 1, "{:?}", ear.heard("WARN"));
+    assert_eq!(ear.heard("answers again").len(), 1);
+    ours.close().await.unwrap();
 }

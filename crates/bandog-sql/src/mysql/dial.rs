@@ -101,8 +101,11 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
                 1045 | 1698 if matches!(options.address, Address::Tcp { tls: Tls::Off, .. }) => denied(&format!(
                     "; check the user in the URL and the password in {place}, and if the server requires TLS, add \
                      sslmode=verify-full"
-                )),
-                1045 | 1698 => denied(&format!("; check the user in the URL and the password in {place}")),
+                ))
+                .about_login(),
+                1045 | 1698 => {
+                    denied(&format!("; check the user in the URL and the password in {place}")).about_login()
+                }
                 1044 | 1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
                 1130 | 1227 | 1251 | 1820 | 1862 | 3118 | 3159 | 4151 => denied(""),
                 1040 | 1203 | 1226 => no_free_connection(options, said),

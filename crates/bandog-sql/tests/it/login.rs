@@ -93,7 +93,7 @@ async fn a_hold_survives_a_change_of_the_password_in_a_file() {
 
     // The next renewal opens a connection with the old password.
     let refused = eventually_async(SOON, async || match renew(&store, &claim).await {
-        Err(error) if error.kind() == ErrorKind::Denied => Ok(error.to_string()),
+        Err(error) if error.kind() == ErrorKind::Denied && error.is_about_login() => Ok(error.to_string()),
         other => Err(format!("{other:?}")),
     });
     let refused = refused.await;

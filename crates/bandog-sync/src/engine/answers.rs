@@ -80,7 +80,7 @@ impl Engine {
         if fault.is_some() {
             self.metrics.error(verb);
         }
-        let outage_error = fault.filter(|error| error.is_retryable());
+        let outage_error = fault.filter(|error| error.is_retryable() || error.is_about_login());
         self.cx.answered |= outage_error.is_none();
         let now = self.cx.now;
         let log = match outage_error {
@@ -97,6 +97,12 @@ impl Engine {
         match (log, outage_error) {
             (OutageLog::Began, Some(error)) if error.kind() == ErrorKind::NotReplicated => {
                 tracing::warn!(%error, "the store answers, but too few of its replicas do");
+            }
+            (OutageLog::Began, Some(error)) if error.is_about_login() => {
+                tracing::warn!(
+                    %error,
+                    "the server refuses the credentials of this client: correct the password; each held lock stays valid until its deadline"
+                );
             }
             (OutageLog::Began, Some(error)) => {
                 tracing::warn!(%error, "the store does not answer; each held lock stays valid until its deadline");

@@ -144,7 +144,11 @@ impl Engine {
 
     /// Handles the answer to a registration.
     pub(super) fn registered(&mut self, answer: Result<()>) {
-        let Err(error) = answer else { return };
+        let Err(error) = &answer else { return };
+        if error.is_about_login() {
+            // The password may have changed, so the next registration is sent as usual.
+            return self.record_answer("announce", &answer);
+        }
         if error.kind() == ErrorKind::Denied && !self.registration.refused {
             tracing::warn!(%error, "this user may not write to the registry, so operators cannot see this client");
             self.registration.refused = true;
