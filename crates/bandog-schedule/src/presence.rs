@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use bandog_core::{Holding, Key, Record, Records, Result, Swap};
+use bandog_core::{Holding, Key, Record, Records, Result, Swap, Swapped};
 use bandog_sync::Client;
 
 use crate::{
@@ -15,6 +15,8 @@ use crate::{
 
 /// Maximum length of all names of a set, in bytes. A node with more jobs does not report them.
 const MAX_NAMES: usize = 256 * 1024;
+/// Maximum number of attempts to write a record that other nodes change at the same time.
+const ATTEMPTS: usize = 8;
 
 /// The jobs of one node that are in the store.
 #[derive(Debug)]
@@ -40,10 +42,16 @@ impl JobNames {
     /// does not succeed.
     pub(crate) async fn write(self, client: &Client) -> Result<()> {
         let key = key(&self.set)?;
-        let present = single_answer(client.read(std::slice::from_ref(&key), &[]).await?.records)?;
-        let swap = Swap::new(key, present.map(|record| record.version), self.text);
-        // If another node has changed the record in between, the record is there.
-        client.swap(&[swap]).await.map(drop)
+        let mut present = single_answer(client.read(std::slice::from_ref(&key), &[]).await?.records)?;
+        for _ in 0..ATTEMPTS {
+            let swap = Swap::new(key.clone(), present.map(|record| record.version), self.text.clone());
+            match single_answer(client.swap(&[swap]).await?.each)? {
+                // Another node has deleted the record in between, or has written it and may delete it later.
+                Swapped::Differs(other) => present = other,
+                Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => break,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -36,8 +36,11 @@ pub(crate) fn redefine(state: &mut JobState, context: &PlanContext<'_>, spec: Bo
     }
     if is_changed {
         state.next_due = next_due(state, context, trigger.as_ref());
-        if let Trigger::FixedRate(_) = context.trigger {
-            state.anchor = context.now;
+        match context.trigger {
+            Trigger::FixedRate(_) => state.anchor = context.now,
+            // Its tick is the anchor, and only ticks after the watermark fire.
+            Trigger::Once => state.anchor = context.now.max(state.watermark + 1),
+            Trigger::Cron(_) | Trigger::FixedDelay(_) | Trigger::At(_) | Trigger::Never => {}
         }
     }
     state.spec = Some(spec);

@@ -35,6 +35,7 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     state.next_due = None;
     plan.not_before = Some(last.saturating_sub(MAX_EARLY_MS));
     let mut skipped = TickRange::default();
+    let had_queue = !state.queue.is_empty();
     // Whether a run under way prevents new runs. Only the policy `Overlap::Skip` uses this value.
     let is_blocked = !state.running.is_empty();
     let mut runs = due.run;
@@ -73,6 +74,7 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
             skipped.add(tick);
         }
     }
+    plan.begins_queue |= !had_queue && !state.queue.is_empty();
     record_not_run(state, context, plan, State::Skipped, skipped);
     record_not_run(state, context, plan, State::Missed, due.missed);
     if state.is_idle() {
@@ -143,8 +145,8 @@ pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: 
     while can_start(state, context.policy) {
         if plan.starts >= context.free_slots {
             plan.is_starved = context.is_current;
-            // A tick that this plan has claimed may start on another node.
-            plan.is_news |= plan.not_before.is_some();
+            // The run may start on another node. Of a queue with earlier runs the other nodes know already.
+            plan.is_news |= plan.begins_queue;
             return;
         }
         let Some(QueuedRun { id, kind, tick, attempt }) = state.queue.pop_front() else { return };
