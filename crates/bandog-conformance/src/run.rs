@@ -135,6 +135,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 30, lease, expires_after_ttl }
         $crate::one_law! { $test $world, 30, lease, valid_for_is_kept }
         $crate::one_law! { $test $world, 31, lease, auto_renew_holds }
+        $crate::one_law! { $test $world, 32, lease, extended_lease }
         $crate::one_law! { $test $world, 36, lease, unlock_after_regrant_is_noop }
         $crate::one_law! { $test $world, 37, lease, same_host_same_thread_regrant }
         $crate::one_law! { $test $world, 39, loss, lost_signal_on_kill }

@@ -132,16 +132,17 @@ fn behind_a_report(error: &(dyn StdError + 'static)) -> Option<Error> {
 
 impl Error {
     /// Whether the same work can never succeed, however often it is repeated: the kind is [`ErrorKind::Unsupported`],
-    /// [`ErrorKind::Misused`] or [`ErrorKind::Denied`], and the error is not about the data of one transaction. Jobs and
-    /// singleton tasks do not retry such an error.
+    /// [`ErrorKind::Misused`] or [`ErrorKind::Denied`], and the error is not about the data of one transaction, and not about
+    /// the login of the client, whose password can change. Jobs and singleton tasks do not retry such an error.
     ///
     /// ```
     /// use bandog::Error;
     ///
     /// assert!(Error::misused("the ttl is 0s").is_permanent());
     /// assert!(!Error::unavailable("no answer").is_permanent());
+    /// assert!(!Error::new(bandog::ErrorKind::Denied, "wrong password").about_login().is_permanent());
     /// ```
     pub fn is_permanent(&self) -> bool {
-        PERMANENT.contains(&self.kind()) && !self.is_about_data()
+        PERMANENT.contains(&self.kind()) && !self.is_about_data() && !self.is_about_login()
     }
 }

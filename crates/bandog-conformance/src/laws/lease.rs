@@ -97,6 +97,27 @@ pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
     Ok(())
 }
 
+/// Law 32: a lease that its holder extends lasts for the new time. Then it expires, and its guard is lost before another
+/// client gets the lock.
+pub async fn extended_lease<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let guard = a.mutex(NAME).lease(world.ttl()).lock().await?;
+    let before = world.clock().now();
+    guard.extend(world.ttl() * 3).await?;
+    while world.clock().now().since(before) < world.ttl() * 2 {
+        assert!(!is_free(&b, NAME).await? && !guard.is_lost());
+        time::sleep(world.ttl() / 10).await;
+    }
+    let next = within(world.ttl() * 2 + world.slack(), "an expired lease", b.mutex(NAME).lock()).await?;
+    let granted = world.clock().now();
+    assert!(guard.is_lost());
+    assert!(granted.since(before) >= world.ttl() * 3, "the lease ended after {:?}", granted.since(before));
+    drop(guard);
+    next.release().await?;
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
 /// Law 36: if a lease has expired and another client holds the lock, a release by the first holder does not free the
 /// lock.
 pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
