@@ -197,7 +197,7 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget)
         Error::unavailable(message).caused_by(error)
     };
     let tcp = async |host: &str, port: u16| {
-        let stream = TcpStream::connect((host, port)).await?;
+        let stream = bandog_net::tcp(host, port).await?;
         configure(&stream, options.timeout)?;
         peer.connected();
         Ok(stream)

@@ -7,7 +7,8 @@ mod url;
 
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
-use bandog_core::{PasswordFile, Result};
+use bandog_core::Result;
+use bandog_net::PasswordFile;
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 

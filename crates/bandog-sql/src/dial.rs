@@ -132,7 +132,7 @@ async fn reach(options: &SqlOptions) -> Result<Socket> {
     let unreachable = |error: io::Error| Error::unavailable(format!("cannot reach {store}")).caused_by(error);
     match &options.address {
         Address::Tcp { host, port, tls } => {
-            let mut stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
+            let mut stream = bandog_net::tcp(host, *port).await.map_err(unreachable)?;
             configure(&stream, options.timeout).map_err(unreachable)?;
             if *tls == Tls::Off {
                 return Ok(Socket::Tcp(stream));

@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{PasswordFile, Result};
+use bandog_core::Result;
+use bandog_net::PasswordFile;
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 

@@ -80,13 +80,13 @@ async fn connect(
     })
 }
 
-/// Begins a TLS handshake, and checks whether the server takes part in it. Does not end if the server is silent.
+/// Begins a TLS handshake with this host, and checks whether the server takes part in it. Does not end if the server is
+/// silent.
 ///
 /// # Cancel safety
 /// If the future is dropped, the connection is closed.
-pub async fn speaks_tls(host: &str, port: u16) -> bool {
+pub async fn speaks_tls(host: &str, stream: TcpStream) -> bool {
     let Ok(name) = server_name(host) else { return false };
-    let Ok(stream) = TcpStream::connect((host, port)).await else { return false };
     // This client trusts no authority, so it refuses every certificate, and the handshake always fails. The error
     // InvalidMessage means that the server does not speak TLS. Any other TLS error means that the server speaks TLS.
     let Ok(config) = trusting(RootCertStore::empty()) else { return false };

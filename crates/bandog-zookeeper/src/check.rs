@@ -10,12 +10,11 @@ use bandog_core::{Clock, Error, ErrorKind, Finding, Result, rounded};
 use futures_util::future::join_all;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpStream,
     time::{Instant, timeout},
 };
 use zookeeper_client::{Client, Error as ZkError};
 
-use crate::{host::Shared, options::ZooKeeperOptions, records::MAX_BYTES, session::connect, tls};
+use crate::{host::Shared, options::ZooKeeperOptions, records::MAX_BYTES, servers::dial, session::connect, tls};
 
 /// Maximum size of the answer to a command of four letters, in bytes.
 const MAX_ANSWER: u64 = 64 * 1024;
@@ -241,7 +240,7 @@ async fn ask(server: &str, options: &ZooKeeperOptions, limit: Duration) -> Says 
 
 async fn ask_once(server: &str, options: &ZooKeeperOptions, limit: Duration) -> Says {
     let asked = async {
-        let stream = TcpStream::connect(server).await.map_err(unreachable)?;
+        let stream = dial(server).await.map_err(unreachable)?;
         let Some(tls) = &options.tls else { return exchange(stream).await.map_err(unreachable) };
         let store = options.store();
         let stream = tls.shake_hands(&store, server, stream).await?;

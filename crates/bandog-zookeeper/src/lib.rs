@@ -25,6 +25,7 @@ mod records;
 mod registry;
 mod renewals;
 mod semaphore;
+mod servers;
 mod session;
 mod table;
 mod tls;

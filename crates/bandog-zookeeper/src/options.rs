@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use bandog_core::{Error, PasswordFile, Result};
+use bandog_core::{Error, Result};
+use bandog_net::PasswordFile;
 use percent_encoding::percent_decode_str;
 use zookeeper_client::Acls;
 

@@ -15,6 +15,7 @@ use crate::{
     encoding::OWN,
     fault,
     options::{NodeAcl, ZooKeeperOptions},
+    servers::with_addresses,
     tls::Certificates,
 };
 
@@ -46,7 +47,12 @@ impl Session {
     /// Connects, and waits until the servers have made a session.
     pub(crate) async fn open(options: &ZooKeeperOptions, number: u64) -> Result<Self> {
         let store = options.store();
-        let (client, certificates) = connect(options, &attempts(&options.servers, options.session)).await?;
+        // With TLS, the certificate names the host.
+        let servers = match options.tls {
+            None => with_addresses(&options.servers).await,
+            Some(_) => options.servers.clone(),
+        };
+        let (client, certificates) = connect(options, &attempts(&servers, options.session)).await?;
         let valid_for = validity(client.session_timeout());
         let proof = format!("{}/{OWN}/sessions/{}", options.chroot, Uuid::new_v4());
         let (proven, proving) = (Mutex::default(), tokio::sync::Mutex::default());

@@ -1,17 +1,18 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 19] = [
+const FLOORS: [(&str, &[&str]); 20] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
+    ("bandog-net", &["bandog-core"]),
     ("bandog-tls", &["bandog-core"]),
     ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-quorum", &["bandog-core"]),
-    ("bandog-redis", &["bandog-core", "bandog-tls"]),
-    ("bandog-sql", &["bandog-core", "bandog-tls"]),
+    ("bandog-redis", &["bandog-core", "bandog-net", "bandog-tls"]),
+    ("bandog-sql", &["bandog-core", "bandog-net", "bandog-tls"]),
     ("bandog-sqlite", &["bandog-core"]),
-    ("bandog-zookeeper", &["bandog-core", "bandog-tls"]),
+    ("bandog-zookeeper", &["bandog-core", "bandog-net", "bandog-tls"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
     ("bandog-sqlx", &["bandog-core", "bandog-schedule", "bandog-sync"]),
     (
@@ -45,13 +46,19 @@ fn each_crate_imports_lower_floors_only() {
 
 #[test]
 fn core_opens_no_socket() {
-    let mut core = sources(&["bandog-core"]);
-    // The file of a password is read in the same way by each backend, also by those without TLS.
-    core.retain(|source| !source.path.ends_with("bandog-core/src/password_file.rs"));
+    let core = sources(&["bandog-core"]);
     assert_eq!(containing(&core, &["::net", "TcpStream", "UnixStream", "std::fs", "File::"]), [""; 0]);
     for client in ["mysql_async", "redis", "rusqlite", "tokio-postgres"] {
         assert!(!table("bandog-core", "dependencies").contains(&client.to_owned()));
     }
+}
+
+/// A host can have several addresses, the first of which drops all packets.
+#[test]
+fn each_address_of_a_host_is_tried() {
+    let backends = sources(&["bandog-net", "bandog-redis", "bandog-sql", "bandog-tls", "bandog-zookeeper"]);
+    let dials = containing(&backends, &["TcpStream::connect"]);
+    assert_eq!(dials, ["crates/bandog-net/src/dial.rs", "crates/bandog-zookeeper/src/servers.rs"]);
 }
 
 #[test]
@@ -79,6 +86,7 @@ fn only_the_engine_asks_a_backend() {
 fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let libraries = sources(&[
         "bandog-core",
+        "bandog-net",
         "bandog-sync",
         "bandog-schedule",
         "bandog-quorum",
@@ -93,10 +101,10 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
     let found = containing(&libraries, &starts);
     let allowed = [
-        "crates/bandog-page/src/aside.rs",         // Work that takes CPU time.
-        "crates/bandog-core/src/password_file.rs", // Files of passwords.
-        "crates/bandog-page/src/fresh.rs",         // A fetch that continues for the next client.
-        "crates/bandog-page/src/handler.rs",       // An action, which is completed in any case.
+        "crates/bandog-page/src/aside.rs",        // Work that takes CPU time.
+        "crates/bandog-net/src/password_file.rs", // Files of passwords.
+        "crates/bandog-page/src/fresh.rs",        // A fetch that continues for the next client.
+        "crates/bandog-page/src/handler.rs",      // An action, which is completed in any case.
         "crates/bandog-page/src/serve.rs",
         "crates/bandog-page/src/tests", // Clients of the tests.
         "crates/bandog-quorum/src/task.rs",
@@ -228,9 +236,16 @@ fn feature_flags_are_few_and_written_down() {
     for feature in &features[1..] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in
-        ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-tls", "bandog-cli"]
-    {
+    for name in [
+        "bandog-core",
+        "bandog-cron",
+        "bandog-macros",
+        "bandog-net",
+        "bandog-redis",
+        "bandog-sqlite",
+        "bandog-tls",
+        "bandog-cli",
+    ] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

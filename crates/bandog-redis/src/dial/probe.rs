@@ -5,7 +5,6 @@ use std::{io, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     time::timeout,
 };
 
@@ -45,14 +44,20 @@ impl TlsProbeBudget {
 
     /// Whether the server at this address speaks TLS. False if the budget is used up.
     pub(super) async fn finds_tls(&mut self, host: &str, port: u16) -> bool {
-        self.take() && timeout(PROBE_TIMEOUT, bandog_tls::speaks_tls(host, port)).await == Ok(true)
+        let ask = async {
+            match bandog_net::tcp(host, port).await {
+                Ok(stream) => bandog_tls::speaks_tls(host, stream).await,
+                Err(_) => false,
+            }
+        };
+        self.take() && timeout(PROBE_TIMEOUT, ask).await == Ok(true)
     }
 }
 
 /// Sends PING without TLS, and checks whether the answer is an answer of Redis.
 async fn is_plain_redis(host: &str, port: u16) -> bool {
     let ask = async {
-        let mut stream = TcpStream::connect((host, port)).await?;
+        let mut stream = bandog_net::tcp(host, port).await?;
         stream.write_all(b"PING\r\n").await?;
         let mut first = [0];
         stream.read_exact(&mut first).await?;

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use bandog_core::PasswordFile;
+use bandog_net::PasswordFile;
 
 use super::{Address, RedisOptions, TlsFiles};
 use crate::sentinels::Discovery;

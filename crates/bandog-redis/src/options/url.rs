@@ -4,7 +4,8 @@ mod sentinels;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use bandog_core::{Error, PasswordFile, Result};
+use bandog_core::{Error, Result};
+use bandog_net::PasswordFile;
 use url::{Host, Url};
 
 use super::{

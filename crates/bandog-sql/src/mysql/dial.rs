@@ -1,9 +1,10 @@
 //! Opens a connection and logs in.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, io, net::SocketAddr, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Result};
-use mysql_async::{ClientIdentity, Conn, DriverError, IoError, Opts, OptsBuilder, SslOpts};
+use bandog_net::{addresses, first_of};
+use mysql_async::{ClientIdentity, Conn, DriverError, IoError, OptsBuilder, SslOpts};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::connection;
@@ -36,17 +37,36 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
 }
 
 async fn connect(options: &SqlOptions) -> Result<Conn> {
-    match Conn::new(opts(options, true).await?).await {
+    match connect_with(options, opts(options, true).await?).await {
         Err(mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer)) if options.prefers_tls() => {
-            Conn::new(opts(options, false).await?).await
+            connect_with(options, opts(options, false).await?).await
         }
         connected => connected,
     }
     .map_err(|error| refused(options, error))
 }
 
+/// Connects with these options, to the first address of the host that answers.
+async fn connect_with(options: &SqlOptions, login: OptsBuilder) -> mysql_async::Result<Conn> {
+    let Address::Tcp { host, port, .. } = &options.address else { return Conn::new(login).await };
+    let addresses = addresses(host, *port).await?;
+    if addresses.len() == 1 {
+        return Conn::new(login).await;
+    }
+    let attempt = async |address: SocketAddr| match Conn::new(login.clone().resolved_ips(Some([address.ip()]))).await {
+        Err(error @ mysql_async::Error::Io(IoError::Io(_))) => Err(error),
+        // The server has answered.
+        ended => Ok(ended),
+    };
+    let mut failed = match first_of(addresses, attempt).await {
+        Ok(ended) => return ended,
+        Err(failed) => failed,
+    };
+    Err(failed.pop().map_or_else(|| io::Error::from(io::ErrorKind::NotFound).into(), |(_, error)| error))
+}
+
 /// The options for the client library. `prefers_tls`: with `sslmode=prefer`, the connection has TLS.
-async fn opts(options: &SqlOptions, prefers_tls: bool) -> Result<Opts> {
+async fn opts(options: &SqlOptions, prefers_tls: bool) -> Result<OptsBuilder> {
     let login = OptsBuilder::default()
         .user(Some(&options.user))
         .pass(options.current_password().await?)
@@ -70,7 +90,7 @@ async fn opts(options: &SqlOptions, prefers_tls: bool) -> Result<Opts> {
         }
         Address::Unix { path } => login.socket(Some(path.display().to_string())),
     };
-    Ok(opts.into())
+    Ok(opts)
 }
 
 /// The files for TLS. They are read here first, because the errors of the library do not name them.

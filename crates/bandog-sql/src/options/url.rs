@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use bandog_core::{Error, PasswordFile, Result};
+use bandog_core::{Error, Result};
+use bandog_net::PasswordFile;
 
 use super::{Address, Dialect, Layout, RowTable, SessionZone, SqlOptions, TableName, Tls, TlsFiles, familiar};
 

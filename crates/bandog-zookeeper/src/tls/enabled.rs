@@ -12,6 +12,7 @@ use zookeeper_client::{
 };
 
 use super::FileOptions;
+use crate::servers::dial;
 
 const NAMES: OptionNames = OptionNames { ca: "ca", cert: "cert", key: "key", without_tls: "zookeeper://" };
 
@@ -120,10 +121,9 @@ fn as_pem(certificate: &[u8]) -> String {
 
 /// Whether the server speaks TLS. Does not end if the server is silent.
 pub(crate) async fn is_spoken_by(server: &str) -> bool {
-    let port = server.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-    match port {
-        Some(port) => bandog_tls::speaks_tls(host_of(server), port).await,
-        None => false,
+    match dial(server).await {
+        Ok(stream) => bandog_tls::speaks_tls(host_of(server), stream).await,
+        Err(_) => false,
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::task::spawn_blocking;
 
-use crate::{Error, Result};
+use bandog_core::{Error, Result};
 
 /// Maximum size of the file, in bytes.
 const MAX_SIZE: u64 = 64 * 1024;

@@ -1,7 +1,7 @@
 use std::io;
 
 use super::{MAX_SIZE, PasswordFile};
-use crate::ErrorKind;
+use bandog_core::ErrorKind;
 
 fn file(path: &str) -> PasswordFile {
     PasswordFile::of_url("password_file", path.into(), false).unwrap()
