@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::{
     net::{IpAddr, Ipv4Addr, TcpListener},
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
