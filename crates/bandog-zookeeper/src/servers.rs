@@ -1,9 +1,14 @@
 //! The addresses of the servers of a URL.
 
-use std::io;
+use std::{io, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::timeout};
+
+/// Time in which one of several addresses of a server must answer.
+const ANSWER: Duration = Duration::from_millis(500);
+/// Number of times that such an address is in the list, where the name is once.
+const OFTEN: usize = 5;
 
 /// Connects to a server of the URL, which is written `host:port`.
 pub(crate) async fn dial(server: &str) -> io::Result<TcpStream> {
@@ -12,15 +17,20 @@ pub(crate) async fn dial(server: &str) -> io::Result<TcpStream> {
 }
 
 /// The same servers for the client library. It tries the addresses of a name one after another, and an address that drops
-/// all packets takes the whole time of the name. So a name with several addresses is preceded by each of them. The name
-/// stays in the list, because its addresses can change during a session.
+/// all packets takes 4 s of a session of 10 s. So a name with several addresses is replaced by those that answer. The name
+/// stays in the list, but rarely: its addresses can change during a session.
 pub(crate) async fn with_addresses(servers: &str) -> String {
     let each = servers.split(',').map(async |server| {
         let Some((host, port)) = host_and_port(server) else { return server.to_owned() };
         let addresses = bandog_net::addresses(host, port).await.unwrap_or_default();
-        let mut all: Vec<_> = addresses.iter().map(ToString::to_string).filter(|_| addresses.len() > 1).collect();
-        all.push(server.to_owned());
-        all.join(",")
+        if addresses.len() < 2 {
+            return server.to_owned();
+        }
+        let answers = join_all(addresses.iter().map(|address| timeout(ANSWER, TcpStream::connect(address)))).await;
+        let answering = addresses.iter().zip(answers).filter(|(_, answer)| matches!(answer, Ok(Ok(_))));
+        let answering: Vec<_> = answering.map(|(address, _)| address.to_string()).collect();
+        let all = (0..OFTEN).flat_map(|_| &answering).map(String::as_str).chain([server]);
+        all.collect::<Vec<_>>().join(",")
     });
     join_all(each).await.join(",")
 }
