@@ -69,8 +69,9 @@ The file:
 
   A job may have initial_delay, overlap (skip, queue(N), allow(N), replace), catch_up (skip,
   once, all(N)), window, misfire_grace, on_crash (abandon, retry, retry(N)), timeout, grace, lease,
-  retry, pause_after, jitter, scope, store_down, revision, enabled and env; with cron also dialect,
-  day_match and daylight. zones = \"system\" before the first job uses the time zones of the machine.
+  retry, pause_after, jitter, scope, store_down, revision, enabled, directory and env; with cron
+  also dialect, day_match and daylight. A table [defaults] has values for all jobs, such as zone,
+  directory, timeout and env. zones = \"system\" before the first job uses the machine's time zones.
 
 Signals:
   TERM, INT, HUP and QUIT stop bandog: it claims no further tick, lets present runs continue for

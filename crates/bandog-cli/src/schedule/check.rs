@@ -34,6 +34,7 @@ pub(super) struct JobJson<'a> {
     enabled: bool,
     next: Vec<String>,
     command: Vec<String>,
+    directory: Option<String>,
     env: Vec<&'a str>,
     initial_delay_ms: u128,
     overlap: String,
@@ -64,6 +65,7 @@ impl<'a> From<&'a JobEntry> for JobJson<'a> {
             zone: zone.to_string(),
             enabled: entry.enabled,
             command: entry.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            directory: entry.directory.as_ref().map(|path| path.display().to_string()),
             env: entry.env.iter().map(|(name, _)| name.as_str()).collect(),
             initial_delay_ms: entry.initial_delay.as_millis(),
             overlap: entry.overlap.to_string(),
@@ -89,7 +91,7 @@ const COMPARED: usize = 50;
 
 /// Warns if the command of a job cannot be run now, and if its jitter is too long.
 pub(super) fn warn(entry: &JobEntry) {
-    if let Err(missing) = program::check(&entry.command, &entry.env) {
+    if let Err(missing) = program::check(&entry.command, &entry.env, entry.directory.as_deref()) {
         let program = entry.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         report(&format!("{}: {missing}: {program:?}; its runs will fail until it exists", entry.name));
     }

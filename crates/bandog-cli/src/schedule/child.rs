@@ -5,11 +5,13 @@ use std::{
     ffi::OsString,
     fmt, io,
     os::{fd::OwnedFd, unix::net},
+    path::PathBuf,
     pin::{Pin, pin},
     process::Stdio,
     time::Duration,
 };
 
+use bandog_cron::{Time, Zone};
 use signal_hook::low_level::signal_name;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, stderr, stdout},
@@ -37,18 +39,21 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct CommandSpec {
     pub(super) job: String,
     pub(super) command: Vec<OsString>,
+    /// The working directory. None means that of bandog.
+    pub(super) directory: Option<PathBuf>,
     pub(super) env: Vec<(String, String)>,
     /// The store's URL without its password. None if the user gave no URL.
     pub(super) url: Option<String>,
     /// Time between TERM and KILL.
     pub(super) grace: Duration,
+    /// The zone of the job.
+    pub(super) zone: Zone,
 }
 
 /// The identity of a run and its attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RunId {
-    /// The tick of the run, as RFC 3339 in UTC.
-    pub(super) tick: String,
+    pub(super) tick: Time,
     pub(super) fence: u64,
     pub(super) attempt: u32,
 }
@@ -105,7 +110,7 @@ impl CommandSpec {
         hurried: impl Future<Output = ()>,
     ) -> RunResult {
         let tail = Tail::default();
-        let result = match program::check(&self.command, &self.env) {
+        let result = match program::check(&self.command, &self.env, self.directory.as_deref()) {
             Ok(()) => {
                 let stop_requests =
                     StopRequests { cancelled: pin!(cancelled), hurried: pin!(hurried), grace: self.grace };
@@ -183,6 +188,10 @@ impl CommandSpec {
         }
         keeper.envs(self.url.as_ref().map(|url| (store::VARIABLE, url)));
         keeper.envs(self.env.iter().map(|(name, value)| (name, value))).envs(marks.clone());
+        keeper.env("BANDOG_TICK_LOCAL", run_id.tick.at(&self.zone).to_string());
+        if let Some(directory) = &self.directory {
+            keeper.current_dir(directory);
+        }
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
         // The keeper gets its own process group. So the signals of terminal keys reach only bandog.
         keeper.process_group(0);
@@ -194,7 +203,7 @@ impl CommandSpec {
     fn marks(&self, run_id: &RunId) -> [(&'static str, String); 4] {
         [
             ("BANDOG_JOB", self.job.clone()),
-            ("BANDOG_TICK", run_id.tick.clone()),
+            ("BANDOG_TICK", run_id.tick.to_string()),
             ("BANDOG_FENCE", run_id.fence.to_string()),
             ("BANDOG_ATTEMPT", run_id.attempt.to_string()),
         ]

@@ -3,12 +3,12 @@
 mod hint;
 mod read;
 
-use std::{ffi::OsString, num::NonZeroU32, time::Duration};
+use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use bandog::schedule::{CatchUp, Job, OnCrash, Overlap, Retry, Scope, StoreDown};
 use bandog_cron::{Cron, Time, Zone};
 
-pub(super) use self::read::{Zones, read, report_duplicates};
+pub(super) use self::read::{DEFAULTS, Zones, read, report_duplicates};
 
 /// Default maximum number of waiting ticks of a job with a fixed rate, as in [`Job::fixed_rate`].
 const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
@@ -23,6 +23,8 @@ pub(super) struct JobEntry {
     pub(super) name: String,
     pub(super) trigger: Trigger,
     pub(super) command: Vec<OsString>,
+    /// The working directory of the command. None means that of bandog.
+    pub(super) directory: Option<PathBuf>,
     pub(super) env: Vec<(String, String)>,
     pub(super) initial_delay: Duration,
     pub(super) overlap: Overlap,

@@ -49,12 +49,12 @@ impl JobFile {
         for error in errors {
             mistakes.syntax(error.span().unwrap_or(0..0), error.message());
         }
-        let root = Table::new("the file", document.get_ref(), &["job", "pool", "zones"], &mistakes);
-        let (pool, zones) = (pool(root), zones(root));
+        let root = Table::new("the file", document.get_ref(), &["job", "pool", "zones", "defaults"], &mistakes);
+        let (pool, zones, defaults) = (pool(root), zones(root), defaults(root));
         let tables = jobs(root, text);
         let jobs: Vec<_> = tables
             .iter()
-            .filter_map(|(span, table)| entry::read(span.clone(), table, text, &mistakes, zones))
+            .filter_map(|(span, table)| entry::read(span.clone(), table, defaults, text, &mistakes, zones))
             .collect();
         entry::report_duplicates(&tables, text, &mistakes);
         let list = document.get_ref().get("job").map(Spanned::get_ref);
@@ -64,7 +64,7 @@ impl JobFile {
         let starts: Vec<_> = tables
             .iter()
             .map(|(span, _)| span.start)
-            .chain(["pool", "zones"].into_iter().filter_map(|key| Some(root.get(key)?.0.start)))
+            .chain(["pool", "zones", "defaults"].into_iter().filter_map(|key| Some(root.get(key)?.0.start)))
             .collect();
         mistakes.into_result(name, text, starts)?;
         Ok(Self { pool, jobs })
@@ -109,6 +109,17 @@ fn zones(root: Table<'_>) -> Zones {
         Some(("system", _)) => Zones::System,
         Some((_, value)) => root.reject(value, "zones is \"built-in\" or \"system\"").unwrap_or_default(),
     }
+}
+
+/// The table with the defaults of all jobs.
+fn defaults<'a>(root: Table<'a>) -> Option<&'a DeTable<'a>> {
+    let (_, value) = root.get("defaults")?;
+    let DeValue::Table(entries) = value.get_ref() else {
+        let what = format!("defaults is {}; write a table [defaults] with keys of jobs", kind(value.get_ref()));
+        return root.reject(value, what);
+    };
+    Table::new("[defaults]", entries, &entry::DEFAULTS, root.mistakes());
+    Some(entries)
 }
 
 /// The tables of jobs, with the positions of their headers.

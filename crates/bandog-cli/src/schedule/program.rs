@@ -18,6 +18,7 @@ const PATHS: &str = "/bin:/usr/bin";
 pub(super) enum Missing {
     NotFound,
     NotExecutable,
+    NoDirectory,
 }
 
 impl fmt::Display for Missing {
@@ -25,15 +26,23 @@ impl fmt::Display for Missing {
         f.write_str(match self {
             Self::NotFound => "no such command",
             Self::NotExecutable => "the command is not executable",
+            Self::NoDirectory => "no such directory",
         })
     }
 }
 
 /// Checks whether the program of a command exists. If `env` contains a PATH, the program is searched in the directories
-/// of this PATH.
-pub(super) fn check(command: &[OsString], env: &[(String, String)]) -> Result<(), Missing> {
+/// of this PATH. `directory`: the working directory of the command, if it is not that of bandog.
+pub(super) fn check(command: &[OsString], env: &[(String, String)], directory: Option<&Path>) -> Result<(), Missing> {
+    if directory.is_some_and(|directory| !directory.is_dir()) {
+        return Err(Missing::NoDirectory);
+    }
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-    command.first().map_or(Err(Missing::NotFound), |program| find(program, path))
+    let program = command.first().ok_or(Missing::NotFound)?;
+    match directory {
+        Some(directory) if program.as_bytes().contains(&b'/') => check_file(&directory.join(program)),
+        Some(_) | None => find(program, path),
+    }
 }
 
 /// Checks whether a program exists, and searches for it as `execvp` does. The search path is `path`. If `path` is none,

@@ -113,9 +113,11 @@ fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
     CommandSpec {
         job: entry.name.clone(),
         command: entry.command.clone(),
+        directory: entry.directory.clone(),
         env: entry.env.clone(),
         url: store.for_child(),
         grace: entry.rare.grace.unwrap_or(GRACE),
+        zone: entry.trigger.zone(),
     }
 }
 
@@ -154,8 +156,7 @@ impl RunningCommands {
     async fn run(&self, work: &CommandSpec, run: Run) -> Result<(), Failure> {
         raised(&self.begin).await;
         let running = RunningGuard::of(&self.running);
-        let tick = run.tick().to_string();
-        let run_id = RunId { tick, fence: run.fence().get(), attempt: run.attempt() };
+        let run_id = RunId { tick: run.tick(), fence: run.fence().get(), attempt: run.attempt() };
         report_queued(&format!(
             "{}: runs for {} (attempt {}, fence {})",
             work.job, run_id.tick, run_id.attempt, run_id.fence

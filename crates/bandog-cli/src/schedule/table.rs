@@ -19,6 +19,8 @@ pub(super) struct Table<'a> {
     /// The name of the table in messages.
     called: &'a str,
     entries: &'a DeTable<'a>,
+    /// The table with the values of keys that this table does not have.
+    defaults: Option<&'a DeTable<'a>>,
     mistakes: &'a Mistakes,
 }
 
@@ -32,12 +34,29 @@ impl<'a> Table<'a> {
             };
             mistakes.add(key.span(), format!("{called} has no key {:?}; {hint}", key.get_ref()));
         }
-        Self { called, entries, mistakes }
+        Self { called, entries, defaults: None, mistakes }
+    }
+
+    /// The same table, with these values of keys that it does not have. A mistake in such a value is reported once, although
+    /// several tables have it: it has the same position and message.
+    pub(super) fn with_defaults(self, defaults: Option<&'a DeTable<'a>>) -> Self {
+        Self { defaults, ..self }
     }
 
     /// The value of a key, and the position of the key.
     pub(super) fn get(self, key: &str) -> Option<(Range<usize>, &'a Value<'a>)> {
+        self.own(key).or_else(|| self.default(key))
+    }
+
+    /// As [`Self::get`], without the defaults.
+    pub(super) fn own(self, key: &str) -> Option<(Range<usize>, &'a Value<'a>)> {
         let (key, value) = self.entries.get_key_value(key)?;
+        Some((key.span(), value))
+    }
+
+    /// As [`Self::get`], from the defaults alone.
+    pub(super) fn default(self, key: &str) -> Option<(Range<usize>, &'a Value<'a>)> {
+        let (key, value) = self.defaults?.get_key_value(key)?;
         Some((key.span(), value))
     }
 

@@ -78,6 +78,30 @@ fn the_environment_of_a_command_has_its_job_tick_fence_and_attempt() {
 }
 
 #[test]
+fn a_command_has_its_directory_and_its_tick_in_the_zone_of_the_job() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("work")).unwrap();
+    std::fs::write(
+        place.path("work/run.sh"),
+        "#!/bin/sh\necho $BANDOG_TICK $BANDOG_TICK_LOCAL > part; mv part ticks\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(place.path("work/run.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let job = "cron = '* * * * * ?'\nzone = 'Asia/Tokyo'\ndirectory = 'work'\ncommand = ['./run.sh']";
+    let node = running(&place, job);
+    let lines = eventually(SOON, || Some(place.lines("work/ticks")).filter(|lines| !lines.is_empty()));
+    let (tick, local) = lines[0].split_once(' ').unwrap();
+    assert!(local.ends_with("+09:00"), "{local}");
+    let parsed = [tick, local].map(|text| text.parse::<bandog_cron::Time>().unwrap());
+    assert_eq!(parsed[0], parsed[1]);
+    stops(node);
+    let place = Place::new();
+    let node = running(&place, "fixed_rate = '1h'\ndirectory = 'nowhere'\ncommand = 'true'");
+    assert_eq!(ended(&place).error.as_deref(), Some("no such directory"));
+    stops(node);
+}
+
+#[test]
 fn output_is_forwarded_line_by_line_and_its_end_is_kept() {
     let place = Place::new();
     let node = running(&place, "fixed_rate = '1h'\ncommand = 'echo one; echo two >&2; printf three; printf \"\\003\"'");

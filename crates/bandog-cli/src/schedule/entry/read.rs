@@ -1,6 +1,6 @@
 //! Reads a job from its table in the file.
 
-use std::{collections::BTreeMap, ffi::OsString, num::NonZeroU32, ops::Range, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, num::NonZeroU32, ops::Range, path::PathBuf, time::Duration};
 
 use bandog::{
     MIN_TTL,
@@ -20,13 +20,14 @@ use crate::schedule::{
 };
 
 /// The keys of a job.
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 28] = [
     "name",
     "cron",
     "fixed_rate",
     "fixed_delay",
     "at",
     "command",
+    "directory",
     "zone",
     "initial_delay",
     "overlap",
@@ -46,6 +47,29 @@ const KEYS: [&str; 27] = [
     "grace",
     "pause_after",
     "revision",
+    "scope",
+    "store_down",
+];
+/// The keys of jobs that `[defaults]` can have.
+pub(in crate::schedule) const DEFAULTS: [&str; 20] = [
+    "zone",
+    "directory",
+    "overlap",
+    "catch_up",
+    "misfire_grace",
+    "on_crash",
+    "timeout",
+    "lease",
+    "retry",
+    "jitter",
+    "enabled",
+    "env",
+    "dialect",
+    "day_match",
+    "daylight",
+    "window",
+    "grace",
+    "pause_after",
     "scope",
     "store_down",
 ];
@@ -78,10 +102,11 @@ impl Zones {
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Reads a job, and reports all of its mistakes. A mistake of any job makes the whole file invalid. `header` is the
-/// position of the table's header.
-pub(in crate::schedule) fn read(
+/// position of the table's header. `defaults`: the values of keys that the table does not have.
+pub(in crate::schedule) fn read<'a>(
     header: Range<usize>,
-    entries: &DeTable<'_>,
+    entries: &'a DeTable<'a>,
+    defaults: Option<&'a DeTable<'a>>,
     text: &Text<'_>,
     mistakes: &Mistakes,
     zones: Zones,
@@ -90,11 +115,12 @@ pub(in crate::schedule) fn read(
         Some(DeValue::String(name)) => format!("the job {name:?}"),
         _ => "this job".into(),
     };
-    let table = Table::new(&called, entries, &KEYS, mistakes);
+    let table = Table::new(&called, entries, &KEYS, mistakes).with_defaults(defaults);
     let name = table.required("name", header.clone(), name(table));
     let command = table.required("command", header.clone(), command(table));
     let trigger = trigger(table, header, text, zones);
     let initial_delay = initial_delay(table);
+    let directory = directory(table);
     let env = env(table);
     let jitter = table.duration("jitter", Duration::ZERO);
     let misfire_grace = table.duration("misfire_grace", Duration::ZERO);
@@ -114,6 +140,7 @@ pub(in crate::schedule) fn read(
     Some(JobEntry {
         name: name?.into(),
         command: command?,
+        directory,
         env,
         initial_delay: initial_delay.unwrap_or_default(),
         overlap: overlap.unwrap_or(trigger.overlap()),
@@ -195,7 +222,7 @@ fn command(table: Table<'_>) -> Option<Vec<OsString>> {
 fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>, zones: Zones) -> Option<Trigger> {
     let given: Vec<_> = TRIGGERS.into_iter().filter_map(|key| Some((key, table.get(key)?.0))).collect();
     if !given.is_empty() && !given.iter().any(|(key, _)| *key == "cron") {
-        for (key, (place, _)) in OF_CRON.into_iter().filter_map(|key| Some((key, table.get(key)?))) {
+        for (key, (place, _)) in OF_CRON.into_iter().filter_map(|key| Some((key, table.own(key)?))) {
             table.mistakes().add(place, format!("{key} is for cron only"));
         }
     }
@@ -317,8 +344,25 @@ fn retry(table: Table<'_>) -> Option<Retry> {
     }
 }
 
+/// The working directory of the command.
+fn directory(table: Table<'_>) -> Option<PathBuf> {
+    let (path, value) = table.text("directory")?;
+    if path.is_empty() || path.contains('\0') {
+        return table.reject(value, "directory takes the path of a directory");
+    }
+    Some(path.into())
+}
+
+/// The variables of the job, and those of the defaults that the job does not set.
 fn env(table: Table<'_>) -> Vec<(String, String)> {
-    let Some((_, value)) = table.get("env") else { return Vec::new() };
+    let read = |found: Option<(_, _)>| found.map(|(_, value)| variables(table, value)).unwrap_or_default();
+    let (mut env, own) = (read(table.default("env")), read(table.own("env")));
+    env.retain(|(name, _)| own.iter().all(|(other, _)| other != name));
+    env.extend(own);
+    env
+}
+
+fn variables(table: Table<'_>, value: &Spanned<DeValue<'_>>) -> Vec<(String, String)> {
     let DeValue::Table(variables) = value.get_ref() else {
         let what = format!("env is {}; write env = {{ NAME = \"text\" }}", kind(value.get_ref()));
         return table.reject(value, what).unwrap_or_default();

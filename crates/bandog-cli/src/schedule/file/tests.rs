@@ -102,6 +102,74 @@ fn missing_keys_have_the_defaults_of_jobs() {
 }
 
 #[test]
+fn a_job_has_the_defaults_of_the_file_for_the_keys_that_it_does_not_set() {
+    let text = r#"
+[defaults]
+zone = "Asia/Tokyo"
+dialect = "unix"
+directory = "/srv/shop"
+timeout = "10m"
+retry = 2
+overlap = "queue(3)"
+env = { A = "1", B = "2" }
+
+[[job]]
+name = "report"
+cron = "0 9 * * *"
+command = "true"
+
+[[job]]
+name = "poll"
+fixed_rate = "5s"
+directory = "/tmp"
+retry = 0
+env = { B = "3", C = "4" }
+command = "true"
+"#;
+    let file = read(text).unwrap();
+    let [report, poll] = &file.jobs[..] else { panic!("{file:?}") };
+    assert!(
+        matches!(&report.trigger, Trigger::Cron(cron) if cron.zone().name() == "Asia/Tokyo" && cron.text() == "0 9 * * *")
+    );
+    let directories = [report, poll].map(|job| job.directory.as_ref().unwrap().to_str().unwrap());
+    assert_eq!(directories, ["/srv/shop", "/tmp"]);
+    assert_eq!([report.timeout, poll.timeout], [Some(Duration::from_secs(600)); 2]);
+    assert_eq!([report.retry, poll.retry], [Retry::times(2), Retry::times(0)]);
+    assert_eq!([report.overlap, poll.overlap], ["queue(3)".parse().unwrap(); 2]);
+    let env = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    assert_eq!(report.env, env(&[("A", "1"), ("B", "2")]));
+    assert_eq!(poll.env, env(&[("A", "1"), ("B", "3"), ("C", "4")]));
+}
+
+#[test]
+fn a_mistake_in_the_defaults_is_reported_once() {
+    let jobs = "[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = 'true'\n\n[[job]]\nname = 'y'\nfixed_rate = '1s'\ncommand = 'true'\n";
+    let with = |defaults: &str| read(&format!("[defaults]\n{defaults}\n\n{jobs}"));
+    assert_lines(
+        &with("timeout = 5").unwrap_err(),
+        &[
+            "jobs.toml has 1 mistake",
+            "  line 2, column 11: timeout has no unit; write it like \"5s\"",
+            "    timeout = 5",
+            "              ^",
+        ],
+    );
+    for (defaults, words) in [
+        ("command = 'true'", "[defaults] has no key \"command\"; known keys are zone, directory, overlap"),
+        ("tmeout = '1s'", "[defaults] has no key \"tmeout\"; did you mean timeout?"),
+        ("directory = ''", "directory takes the path of a directory"),
+        ("env = 1", "env is a number"),
+    ] {
+        let message = with(defaults).unwrap_err();
+        assert!(message.contains("1 mistake") && message.contains(words), "{message}");
+    }
+    assert!(read(&format!("defaults = 1\n{jobs}")).unwrap_err().contains("write a table [defaults]"));
+    assert!(with("").is_ok() && with("zone = 'Asia/Tokyo'\ndaylight = 'skip'").is_ok(), "not all jobs have a zone");
+}
+
+#[test]
 fn the_job_has_all_settings_of_its_entry() {
     let settings = [
         "overlap = 'queue(2)'\ncatch_up = 'all(3)'\nmisfire_grace = '2m'\non_crash = 'retry'\ntimeout = '10m'",
