@@ -14,7 +14,7 @@ mod text;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use self::file::JobFile;
+use self::{file::JobFile, output::OutputFormat};
 use crate::{
     args,
     exit_code::ExitCode,
@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// How long running commands are allowed to continue after a stop signal, before they are terminated.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, default_value = "30s")]
     drain: Duration,
+    /// The form of the lines that commands print.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    output: OutputFormat,
     #[command(flatten)]
     page: http::Options,
     /// Serve a page with jobs, runs and locks, the same as JSON, and /metrics on this address, such as 127.0.0.1:8080.
@@ -99,5 +102,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     // `Listening::open` also installs the recorder of the metrics. So this call comes before the creation of the first
     // client: the recorder would miss metrics that are registered earlier.
     let page = args.http.map(|address| Listening::open(address, &args.page)).transpose()?;
-    runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain, page))
+    runtime::block_on_with_io(serve::serve(
+        &file,
+        &args.file.display().to_string(),
+        &store,
+        args.drain,
+        args.output,
+        page,
+    ))
 }

@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{
     keep::{self, CommandEnd, KeeperReport},
-    output::{Tail, forward},
+    output::{LineForm, OutputFormat, Tail, forward},
     program::{self, Missing},
 };
 use crate::{console, exec, http, process_tree::heir, store};
@@ -48,6 +48,8 @@ pub(super) struct CommandSpec {
     pub(super) grace: Duration,
     /// The zone of the job.
     pub(super) zone: Zone,
+    /// The form of the lines that the command prints.
+    pub(super) output: OutputFormat,
 }
 
 /// The identity of a run and its attempt.
@@ -137,8 +139,13 @@ impl CommandSpec {
         let (Some(out), Some(err)) = (kept.keeper.stdout.take(), kept.keeper.stderr.take()) else {
             return Err(Failure::Machine("the command's output cannot be read".into()));
         };
+        let form = |stream| match self.output {
+            OutputFormat::Prefixed => LineForm::prefixed(&self.job),
+            OutputFormat::Plain => LineForm::plain(),
+            OutputFormat::Json => LineForm::json(&self.job, run_id.tick, run_id.attempt, run_id.fence, stream),
+        };
         let printed = async {
-            tokio::join!(forward(out, stdout(), &self.job, tail), forward(err, stderr(), &self.job, tail));
+            tokio::join!(forward(out, stdout(), form("stdout"), tail), forward(err, stderr(), form("stderr"), tail));
         };
         let ended = kept.ended(stop_requests);
         tokio::pin!(printed, ended);

@@ -1,14 +1,80 @@
-//! Forwards the output of a command line by line, with the job's name in front of each line. Keeps the last bytes for
-//! the history.
+//! Forwards the output of a command line by line, in the form that the user has chosen. Keeps the last bytes for the
+//! history.
 
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError},
+    time::SystemTime,
 };
 
+use bandog_cron::Time;
+use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::console::escaped;
+
+/// The form of the lines that commands print.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The job's name in front of each line: [report] done
+    #[default]
+    Prefixed,
+    /// The lines as the commands print them
+    Plain,
+    /// One JSON object for each line: time, job, tick, attempt, fence, stream (stdout or stderr) and line
+    Json,
+}
+
+/// The form of the lines of one output of a command.
+pub(super) enum LineForm<'a> {
+    /// This text is in front of each line.
+    Prefixed(Vec<u8>),
+    Json(LineJson<'a>),
+}
+
+/// A line of a command as JSON.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct LineJson<'a> {
+    /// When bandog has read the end of the line.
+    time: String,
+    pub(super) job: &'a str,
+    pub(super) tick: String,
+    pub(super) attempt: u32,
+    pub(super) fence: u64,
+    pub(super) stream: &'static str,
+    line: String,
+}
+
+impl<'a> LineForm<'a> {
+    pub(super) fn prefixed(job: &str) -> Self {
+        Self::Prefixed(format!("[{}] ", escaped(job)).into_bytes())
+    }
+
+    pub(super) fn plain() -> Self {
+        Self::Prefixed(Vec::new())
+    }
+
+    pub(super) fn json(job: &'a str, tick: Time, attempt: u32, fence: u64, stream: &'static str) -> Self {
+        let tick = tick.to_string();
+        Self::Json(LineJson { time: String::new(), job, tick, attempt, fence, stream, line: String::new() })
+    }
+
+    /// Adds a line, which has no newline, to the output.
+    fn add(&mut self, out: &mut Vec<u8>, line: &[u8]) {
+        match self {
+            Self::Prefixed(prefix) => {
+                out.extend_from_slice(prefix);
+                out.extend_from_slice(line);
+            }
+            Self::Json(json) => {
+                json.time = Time::from(SystemTime::now()).to_string();
+                json.line = String::from_utf8_lossy(line).into_owned();
+                out.extend(serde_json::to_vec(json).unwrap_or_default());
+            }
+        }
+        out.push(b'\n');
+    }
+}
 
 /// Maximum length of a line. A longer line is forwarded in pieces.
 const LONGEST: usize = 8 * 1024;
@@ -41,15 +107,15 @@ impl Tail {
     }
 }
 
-/// Forwards the output of the command from `from` to `to`, an output of bandog. `name` is the job's name. If bandog's
-/// output is read slowly, the command slows down. If bandog's output is closed, the command does not notice.
+/// Forwards the output of the command from `from` to `to`, an output of bandog, in this form. If bandog's output is read
+/// slowly, the command slows down. If bandog's output is closed, the command does not notice.
 pub(super) async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    name: &str,
+    form: LineForm<'_>,
     tail: &Tail,
 ) {
-    let mut lines = Lines::of(name, tail);
+    let mut lines = Lines::of(form, tail);
     let mut chunk = [0; LONGEST];
     // A read error ends the output too.
     while let Ok(read @ 1..) = from.read(&mut chunk).await {
@@ -67,19 +133,18 @@ async fn print(to: &mut (impl AsyncWrite + Unpin), text: &[u8]) {
 
 /// Splits output into lines, and keeps each one in the tail. The unfinished line is never longer than `LONGEST`.
 struct Lines<'a> {
-    /// The job's name, in front of each line.
-    name: Vec<u8>,
+    form: LineForm<'a>,
     /// The unfinished line.
     begun: Vec<u8>,
     tail: &'a Tail,
 }
 
 impl<'a> Lines<'a> {
-    fn of(job: &str, tail: &'a Tail) -> Self {
-        Self { name: format!("[{}] ", escaped(job)).into_bytes(), begun: Vec::new(), tail }
+    fn of(form: LineForm<'a>, tail: &'a Tail) -> Self {
+        Self { form, begun: Vec::new(), tail }
     }
 
-    /// Adds bytes of the output. Returns the lines that are now complete, each with the job's name in front.
+    /// Adds bytes of the output. Returns the lines that are now complete, each in its form.
     fn with(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
@@ -101,7 +166,7 @@ impl<'a> Lines<'a> {
         out
     }
 
-    /// The unfinished line at the end of the output, with the job's name in front. The result is empty if there is no
+    /// The unfinished line at the end of the output, in its form. The result is empty if there is no
     /// such line.
     fn rest(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -114,9 +179,8 @@ impl<'a> Lines<'a> {
     /// Ends the unfinished line, and adds it to `out`, and to the tail with `ending`.
     fn end(&mut self, out: &mut Vec<u8>, ending: &[u8]) {
         self.tail.add(&[&self.begun, ending]);
-        out.extend_from_slice(&self.name);
-        out.append(&mut self.begun);
-        out.push(b'\n');
+        self.form.add(out, &self.begun);
+        self.begun.clear();
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
     child::{CommandSpec, Failure, RunId},
     entry::JobEntry,
     file::JobFile,
+    output::OutputFormat,
 };
 use crate::{
     console::{report, report_queued},
@@ -57,6 +58,7 @@ pub(super) async fn serve(
     called: &str,
     store: &Store,
     drain: Duration,
+    output: OutputFormat,
     page: Option<Listening>,
 ) -> Result<ExitCode, Fault> {
     let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
@@ -65,7 +67,7 @@ pub(super) async fn serve(
     let commands = Arc::<RunningCommands>::default();
     let mut scheduler = Scheduler::over(&client).pool(file.pool.get()).drain(drain);
     for entry in &file.jobs {
-        scheduler = scheduler.job(job(entry, store, &commands));
+        scheduler = scheduler.job(job(entry, store, output, &commands));
     }
     let start = async {
         client.ready().await?;
@@ -99,8 +101,8 @@ pub(super) async fn serve(
 }
 
 /// Creates the job for the scheduler. Each run of the job runs the command of the entry.
-fn job(entry: &JobEntry, store: &Store, commands: &Arc<RunningCommands>) -> Job {
-    let work = Arc::new(work(entry, store));
+fn job(entry: &JobEntry, store: &Store, output: OutputFormat, commands: &Arc<RunningCommands>) -> Job {
+    let work = Arc::new(work(entry, store, output));
     let commands = Arc::clone(commands);
     entry.job().run(move |run| {
         let (work, commands) = (Arc::clone(&work), Arc::clone(&commands));
@@ -109,7 +111,7 @@ fn job(entry: &JobEntry, store: &Store, commands: &Arc<RunningCommands>) -> Job 
 }
 
 /// The command of a job, with its environment and its grace period.
-fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
+fn work(entry: &JobEntry, store: &Store, output: OutputFormat) -> CommandSpec {
     CommandSpec {
         job: entry.name.clone(),
         command: entry.command.clone(),
@@ -118,6 +120,7 @@ fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
         url: store.for_child(),
         grace: entry.rare.grace.unwrap_or(GRACE),
         zone: entry.trigger.zone(),
+        output,
     }
 }
 

@@ -118,6 +118,23 @@ fn output_is_forwarded_line_by_line_and_its_end_is_kept() {
 }
 
 #[test]
+fn output_can_be_plain_or_json() {
+    let place = Place::new();
+    file(&place, "[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'echo one; echo two >&2'");
+    for (form, out, err) in [
+        ("plain", "one", "two"),
+        ("json", "\"stream\":\"stdout\",\"line\":\"one\"}", "\"stream\":\"stderr\",\"line\":\"two\"}"),
+    ] {
+        let url = format!("sqlite:{}", place.path(&format!("{form}.db")).display());
+        let node = place.start(&["schedule", "jobs.toml", "--url", &url, "--output", form]);
+        node.stdout_line(out, SOON);
+        node.stderr_line(err, SOON);
+        assert!(node.stdout().iter().all(|line| !line.starts_with("[x]")), "{:?}", node.stdout());
+        stops(node);
+    }
+}
+
+#[test]
 fn failures_are_recorded_as_text() {
     for (command, error) in [
         ("exit 3", "exit code 3"),
