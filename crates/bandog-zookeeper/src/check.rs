@@ -23,6 +23,10 @@ const SLOW: u32 = 8;
 /// Differences between two clocks below this are not reported.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
+/// A server closes a connection without an answer if it has too many connections of this machine.
+const CLOSED: &str = "it closed the connection without an answer, as if this machine had too many connections to it: \
+                      raise its maxClientCnxns (60 by default), or use fewer clients";
+
 /// What a server says about itself.
 enum Says {
     /// Its mode: `leader`, `follower`, `observer` or `standalone`.
@@ -256,7 +260,11 @@ async fn ask_once(server: &str, options: &ZooKeeperOptions, limit: Duration) -> 
 }
 
 fn unreachable(error: io::Error) -> Error {
-    Error::unavailable(error.to_string())
+    match error.kind() {
+        // The server has closed the connection before it has read the question.
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Error::unavailable(CLOSED),
+        _ => Error::unavailable(error.to_string()),
+    }
 }
 
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<Vec<u8>> {
@@ -269,7 +277,7 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result
 
 fn read(answer: &[u8]) -> Says {
     if answer.is_empty() {
-        return Says::Unreachable("it closed the connection".into());
+        return Says::Unreachable(CLOSED.into());
     }
     let answer = String::from_utf8_lossy(answer);
     if let Some(mode) = answer.lines().find_map(|line| line.strip_prefix("Mode: ")) {

@@ -3,6 +3,10 @@
 use bandog_core::{Error, ErrorKind, rounded};
 use zookeeper_client::Error as ZkError;
 
+/// A server accepts each user of the scheme `digest`, so the other cause is the usual one.
+const NO_LOGIN: &str = "the server refuses the user or the password, or requires a login with SASL \
+                        (sessionRequireClientSASLAuth), which bandog does not have: use digest or client certificates";
+
 /// The error of a request that was sent. `store` is the address, for the message.
 pub(crate) fn of_request(store: &str, error: ZkError) -> Error {
     let (kind, message, maybe_applied) = match &error {
@@ -12,7 +16,7 @@ pub(crate) fn of_request(store: &str, error: ZkError) -> Error {
              (user:password@ before the first host), or give this user all rights in the folder and in its nodes",
             false,
         ),
-        ZkError::AuthFailed => (ErrorKind::Denied, "the server refuses the user or the password", false),
+        ZkError::AuthFailed => (ErrorKind::Denied, NO_LOGIN, false),
         ZkError::InvalidAcl => {
             (ErrorKind::Denied, "the server knows no user of this client, so acl=creator is not possible", false)
         }
@@ -32,7 +36,7 @@ pub(crate) fn of_request(store: &str, error: ZkError) -> Error {
 /// The error of an attempt to connect.
 pub(crate) fn of_connection(store: &str, error: ZkError) -> Error {
     let (kind, message) = match &error {
-        ZkError::NoAuth | ZkError::AuthFailed => (ErrorKind::Denied, "the server refuses the user or the password"),
+        ZkError::NoAuth | ZkError::AuthFailed => (ErrorKind::Denied, NO_LOGIN),
         ZkError::BadArguments(_) => (ErrorKind::Misused, "the address is wrong"),
         _ => (ErrorKind::Unavailable, "cannot connect"),
     };

@@ -12,6 +12,7 @@ mod handoffs;
 mod neighbours;
 mod outages;
 mod records;
+mod refused;
 mod requests;
 mod semaphores;
 
