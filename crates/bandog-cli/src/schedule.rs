@@ -32,7 +32,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The file of jobs, in TOML.
+    /// The file of jobs, in TOML, or a folder with such files, whose names end in .toml.
     file: PathBuf,
     /// Only check the file, and print each job with its next fires. The store is not used.
     #[arg(long)]

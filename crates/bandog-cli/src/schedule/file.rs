@@ -1,6 +1,13 @@
-//! A parsed file of jobs.
+//! A parsed file of jobs, or a folder of such files.
 
-use std::{fs, io::Read, num::NonZeroUsize, ops::Range, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+    num::NonZeroUsize,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use toml::{
     Spanned,
@@ -20,17 +27,50 @@ const LONGEST: u64 = 32 << 20;
 /// Maximum size of the pool. The pool is limited because each run needs two processes, a keeper and a command.
 const LARGEST_POOL: usize = 10_000;
 
-/// A file of jobs without mistakes.
+/// The jobs of a file or of a folder, without mistakes.
 #[derive(Debug)]
 pub(super) struct JobFile {
-    /// Maximum number of simultaneous runs.
-    pub(super) pool: NonZeroUsize,
+    /// Maximum number of simultaneous runs. None means 1.
+    pool: Option<NonZeroUsize>,
     pub(super) jobs: Vec<JobEntry>,
 }
 
 impl JobFile {
-    /// Reads a file. The error contains all mistakes of the file.
+    /// Reads a file, or all files of a folder whose names end in `.toml`, in the order of their names. The error contains all
+    /// mistakes of a file.
     pub(super) fn read(path: &Path) -> Result<Self, Fault> {
+        if !path.is_dir() {
+            return Self::read_file(path);
+        }
+        let mut all = Self { pool: None, jobs: Vec::new() };
+        let mut places: BTreeMap<String, PathBuf> = BTreeMap::new();
+        let mut pool_of: Option<PathBuf> = None;
+        for path in files(path)? {
+            let Self { pool, jobs } = Self::read_file(&path)?;
+            if pool.is_some()
+                && let Some(first) = pool_of.replace(path.clone())
+            {
+                let message = format!("{} has a [pool], and so has {}; keep one", path.display(), first.display());
+                return Err(Fault::usage(message));
+            }
+            for job in &jobs {
+                if let Some(first) = places.insert(job.name.clone(), path.clone()) {
+                    let (name, path, first) = (&job.name, path.display(), first.display());
+                    return Err(Fault::usage(format!("{path} has the job {name:?}, and so has {first}; rename one")));
+                }
+            }
+            all.pool = all.pool.or(pool);
+            all.jobs.extend(jobs);
+        }
+        Ok(all)
+    }
+
+    /// Maximum number of simultaneous runs.
+    pub(super) fn pool(&self) -> NonZeroUsize {
+        self.pool.unwrap_or(NonZeroUsize::MIN)
+    }
+
+    fn read_file(path: &Path) -> Result<Self, Fault> {
         let name = path.display().to_string();
         let cannot = |why: &dyn std::fmt::Display| Fault::usage(format!("cannot read {name}: {why}"));
         let mut bytes = Vec::new();
@@ -71,6 +111,23 @@ impl JobFile {
     }
 }
 
+/// The files of a folder whose names end in `.toml`, sorted.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let cannot = |error: io::Error| Fault::usage(format!("cannot read the folder {}: {error}", folder.display()));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(Fault::usage(format!("the folder {} has no file whose name ends in .toml", folder.display())));
+    }
+    Ok(found)
+}
+
 /// The error for a file that is not UTF-8.
 fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     let good = error.utf8_error().valid_up_to();
@@ -81,25 +138,22 @@ fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     mistakes.into_result(name, &Text::new(&text), Vec::new()).err().unwrap_or_else(|| Fault::usage(name))
 }
 
-/// Reads the maximum number of simultaneous runs. The number is 1 if the file does not set it.
-fn pool(root: Table<'_>) -> NonZeroUsize {
-    let read = || {
-        let (_, value) = root.get("pool")?;
-        let DeValue::Table(entries) = value.get_ref() else {
-            return root.reject(value, format!("pool is {}; write a table [pool] with size", kind(value.get_ref())));
-        };
-        let table = Table::new("[pool]", entries, &["size"], root.mistakes());
-        let (_, size) = table.get("size")?;
-        let number = match size.get_ref() {
-            DeValue::Integer(number) => usize::from_str_radix(number.as_str(), number.radix()).ok(),
-            _ => None,
-        };
-        match number.and_then(NonZeroUsize::new) {
-            Some(number) if number.get() <= LARGEST_POOL => Some(number),
-            _ => table.reject(size, format!("size takes a number from 1 to {LARGEST_POOL}")),
-        }
+/// Reads the maximum number of simultaneous runs. None if the file does not set it.
+fn pool(root: Table<'_>) -> Option<NonZeroUsize> {
+    let (_, value) = root.get("pool")?;
+    let DeValue::Table(entries) = value.get_ref() else {
+        return root.reject(value, format!("pool is {}; write a table [pool] with size", kind(value.get_ref())));
     };
-    read().unwrap_or(NonZeroUsize::MIN)
+    let table = Table::new("[pool]", entries, &["size"], root.mistakes());
+    let (_, size) = table.get("size")?;
+    let number = match size.get_ref() {
+        DeValue::Integer(number) => usize::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
+    };
+    match number.and_then(NonZeroUsize::new) {
+        Some(number) if number.get() <= LARGEST_POOL => Some(number),
+        _ => table.reject(size, format!("size takes a number from 1 to {LARGEST_POOL}")),
+    }
 }
 
 /// The table of the rules of time zones.

@@ -65,7 +65,7 @@ pub(super) async fn serve(
     let options = store.options()?.program(format!("bandog schedule {called}"));
     let client = store.client(options)?;
     let commands = Arc::<RunningCommands>::default();
-    let mut scheduler = Scheduler::over(&client).pool(file.pool.get()).drain(drain);
+    let mut scheduler = Scheduler::over(&client).pool(file.pool().get()).drain(drain);
     for entry in &file.jobs {
         scheduler = scheduler.job(job(entry, store, output, &commands));
     }
@@ -127,7 +127,7 @@ fn work(entry: &JobEntry, store: &Store, output: OutputFormat) -> CommandSpec {
 /// The number of jobs and the size of the pool, as the beginning of a message.
 fn counted(file: &JobFile, called: &str) -> String {
     let jobs = if file.jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", file.jobs.len()) };
-    format!("{jobs} of {called}, {} at a time,", file.pool)
+    format!("{jobs} of {called}, {} at a time,", file.pool())
 }
 
 /// Prints each job's next fires and policies, and warns about commands that cannot run.

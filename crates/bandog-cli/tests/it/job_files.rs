@@ -173,6 +173,31 @@ fn a_jitter_of_more_than_half_a_period_is_a_warning() {
 }
 
 #[test]
+fn a_folder_has_the_jobs_of_its_files() {
+    let place = Place::new();
+    fs::create_dir(place.path("jobs")).unwrap();
+    let check = || place.run(&["schedule", "jobs", "--check"]);
+    check().assert_ended(64, &["the folder jobs has no file whose name ends in .toml"]);
+    let write = |name: &str, text: &str| fs::write(place.path("jobs").join(name), text).unwrap();
+    let job = |name: &str| format!("[[job]]\nname = '{name}'\nfixed_rate = '1s'\ncommand = 'true'\n");
+    write("b.toml", &job("second"));
+    write("a.toml", &format!("[pool]\nsize = 3\n[defaults]\ntimeout = '5s'\n{}", job("first")));
+    write("note.txt", "no TOML");
+    let ran = check();
+    ran.assert_ended(0, &[]);
+    let names: Vec<_> =
+        ran.stdout.lines().filter(|line| !line.starts_with(' ')).map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(names, ["first", "second"]);
+    assert_eq!(ran.stdout.matches("timeout 5s").count(), 1, "the defaults are those of their file: {}", ran.stdout);
+    write("c.toml", &job("first"));
+    check().assert_ended(64, &["jobs/c.toml has the job \"first\", and so has jobs/a.toml; rename one"]);
+    write("c.toml", &format!("[pool]\nsize = 4\n{}", job("third")));
+    check().assert_ended(64, &["jobs/c.toml has a [pool], and so has jobs/a.toml; keep one"]);
+    write("c.toml", "x");
+    check().assert_ended(64, &["jobs/c.toml has 1 mistake"]);
+}
+
+#[test]
 fn a_missing_command_is_a_warning() {
     let place = Place::new();
     fs::write(place.path("text"), "").unwrap();
@@ -214,7 +239,7 @@ fn a_file_that_cannot_be_read_is_reported() {
     check(&place, "\u{feff}[[job]]\r\nname = 'x'\r\nat = 2000-01-01T00:00:00Z\r\ncommand = 'true'\r\n", &[])
         .assert_ended(0, &[]);
     place.run(&["schedule", "none.toml"]).assert_ended(64, &["cannot read none.toml: No such file"]);
-    place.run(&["schedule", "/"]).assert_ended(64, &["cannot read /: Is a directory"]);
+    place.run(&["schedule", "/"]).assert_ended(64, &["the folder / has no file whose name ends in .toml"]);
     place.run(&["schedule", "/dev/zero"]).assert_ended(64, &["cannot read /dev/zero: it is longer than 32 MiB"]);
     place.run(&["schedule"]).assert_ended(64, &["<FILE>"]);
 }

@@ -64,7 +64,7 @@ fn assert_lines(text: &str, lines: &[&str]) {
 #[test]
 fn all_keys_of_a_file_are_read() {
     let file = read(GOOD).unwrap();
-    assert_eq!(file.pool.get(), 4);
+    assert_eq!(file.pool().get(), 4);
     let [report, poll, clean, once] = &file.jobs[..] else { panic!("{file:?}") };
     assert!(
         matches!(&report.trigger, Trigger::Cron(cron) if cron.text() == "0 15 10 ? * MON-FRI" && cron.zone().name() == "Europe/Berlin")
@@ -87,7 +87,7 @@ fn all_keys_of_a_file_are_read() {
 #[test]
 fn missing_keys_have_the_defaults_of_jobs() {
     let file = read("job = [{ name = 'x', fixed_delay = '1s', command = ['true'] }]").unwrap();
-    assert_eq!(file.pool, NonZeroUsize::MIN);
+    assert_eq!(file.pool(), NonZeroUsize::MIN);
     let [job] = &file.jobs[..] else { panic!("{file:?}") };
     assert_eq!((job.overlap, job.catch_up, job.on_crash), (Overlap::Skip, CatchUp::Once, OnCrash::Abandon));
     assert_eq!((job.retry, job.misfire_grace), (Retry::times(0), Duration::from_secs(60)));
