@@ -16,7 +16,7 @@ use crate::console::escaped;
 /// The form of the lines that commands print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// The job's name in front of each line: [report] done
+    /// The job's name in front of each line, as in `[report] done`
     #[default]
     Prefixed,
     /// The lines as the commands print them
