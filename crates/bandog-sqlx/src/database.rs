@@ -44,7 +44,7 @@ pub trait Supported: Database {
         connection: &mut Self::Connection,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Keeps a connection whose settings were perhaps not restored from going back to its pool.
+    /// Keeps a connection out of its pool if its settings may differ from those before.
     fn abandon(connection: &mut PoolConnection<Self>);
 
     /// Executes a statement. Returns whether it has checked the lock or completed the run. Otherwise its result was empty:

@@ -101,7 +101,7 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<Line>,
     /// The store refuses the swap before this time. None if the swap claims no tick.
     pub(crate) not_before: Option<UnixMs>,
-    /// Whether the queue was empty before this plan has claimed a tick.
+    /// Whether this plan adds the first run of an empty queue.
     pub(crate) begins_queue: bool,
     /// Whether a queued run could start if this node had another free slot.
     pub(crate) is_starved: bool,

@@ -47,7 +47,7 @@ const BESIDE_SOCKET: &str =
     "has other hosts beside a Unix socket; name one socket, or each server by its host and port";
 /// The words for an unknown option that must not be shown.
 const PART_OF_PASSWORD: &str =
-    "an unknown option after password=, perhaps a part of the password (in the password, write %26 for &)";
+    "an unknown option after password=, which can be a part of the password (in the password, write %26 for &)";
 /// Maximum length of an identifier in PostgreSQL.
 const MAX_IDENTIFIER: usize = 63;
 /// Maximum length of the beginning of the names of the tables. Every name has room for the rest of it.

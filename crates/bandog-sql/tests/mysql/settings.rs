@@ -116,7 +116,7 @@ async fn expect_swaps(url: &str) {
     }
 }
 
-/// During a backup, statements that write wait for the tables. They end soon, also if their client no longer waits. On MariaDB,
+/// During a backup, statements that write wait for the tables. They end soon, also without their client. On MariaDB,
 /// `max_statement_time` alone would be enough; a unit test of the crate checks `lock_wait_timeout` there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_that_locks_all_tables_leaves_no_statements_behind() {
