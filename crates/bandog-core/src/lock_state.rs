@@ -193,8 +193,8 @@ impl LockState {
         }
     }
 
-    /// Renews the hold of a claim, if the claim holds the lock. A hold is never shortened. If the claim has a place, keeps the place, and says
-    /// whether the lock is free and the claim is the first one in the queue of a fair mutex.
+    /// Renews the hold of a claim, if the claim holds the lock. A hold is never shortened. If the claim has a place, keeps
+    /// the place, and says whether the lock is free and the claim is the first one in the queue of a fair mutex.
     pub fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
         self.forget_expired(now);
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.id == claim.id) {

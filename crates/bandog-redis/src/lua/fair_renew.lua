@@ -1,4 +1,5 @@
--- Sets the full ttl again for each fair lock that its owner still holds, unless more is left, or keeps the place of the owner in the queue.
+-- Sets the full ttl again for each fair lock that its owner still holds, unless more is left, or keeps the place of the
+-- owner in the queue.
 --
 -- KEYS: lock, held, queue, deadlines, waiting, ...
 -- ARGV: owner, ttl in ms, ...

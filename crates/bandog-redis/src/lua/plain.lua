@@ -49,8 +49,8 @@ local function recycle_plain(lock, plain, leases, channel, available)
   return available + sum
 end
 
--- Lets a claim expire after this time, unless it expires later. ZREM removes nothing: it is a command that the server never refuses at its memory
--- limit, see `extend`.
+-- Lets a claim expire after this time, unless it expires later. ZREM removes nothing: it is a command that the server never
+-- refuses at its memory limit, see `extend`.
 local function extend_plain(leases, owner, ttl)
   call('zrem', leases, '')
   expire_later(leases, owner, NOW + ttl)

@@ -1,5 +1,5 @@
--- Sets the full ttl again for each lock that its owner still holds, unless more is left. After an error at one lock, the others are still
--- renewed.
+-- Sets the full ttl again for each lock that its owner still holds, unless more is left. After an error at one
+-- lock, the others are still renewed.
 --
 -- KEYS: lock, ...
 -- ARGV: owner, ttl in ms, ...

@@ -1,6 +1,6 @@
--- Renews holds of mutexes without a queue, and shortens none. Of several renewals of a claim, the longest counts. Rows that another transaction has locked are skipped. The lock allows the
--- transactions of nodes that only need the hold (`hold_leases`). As in the statement for claims, each table is
--- read by `any ($1)`, or by one name.
+-- Renews holds of mutexes without a queue, and shortens none. Of several renewals of a claim, the longest counts.
+-- Rows that another transaction has locked are skipped. The lock allows the transactions of nodes that only need the
+-- hold (`hold_leases`). As in the statement for claims, each table is read by `any ($1)`, or by one name.
 -- $1 names, in any order, with duplicates
 -- $2 the claims
 -- $3 the ttls, in µs

@@ -186,7 +186,14 @@ impl Side for Neighbours {
         let pending = self.pending.remove(&caller).expect("an action");
         match pending.answer {
             Ok(answer) => answer,
-            Err(pending) => self.read(caller, &pending.answer(SOON)),
+            Err(pending) => {
+                let answer = self.read(caller, &pending.answer(SOON));
+                if answer == Answer::Busy {
+                    // A caller of bandog that gives up does not wait until its place is removed.
+                    self.settle();
+                }
+                answer
+            }
         }
     }
 }
