@@ -135,8 +135,8 @@ impl Error {
 
     /// Adds the error that caused this error.
     #[must_use]
-    pub fn caused_by(self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.with(|parts| parts.source = Some(Arc::new(source)))
+    pub fn caused_by(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.with(|parts| parts.source = Some(source.into().into()))
     }
 
     /// Marks the error as ambiguous: the store might have applied the request, although the client got no answer.

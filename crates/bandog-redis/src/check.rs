@@ -140,7 +140,7 @@ impl Redis {
         if self.options.is_encrypted() {
             return Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"));
         }
-        let what = if self.options.password.is_some() || self.options.password_file.is_some() {
+        let what = if self.options.login.has_password() {
             "the password and the names of locks"
         } else {
             "the names of locks"

@@ -18,6 +18,7 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind, Result, rounded};
+use bandog_net::Credentials;
 use futures_util::{
     FutureExt,
     future::{BoxFuture, join},
@@ -117,7 +118,7 @@ pub(crate) async fn dial_server(
 ) -> Result<Connection> {
     let limit = dial_limit(options);
     let peer = Peer::default();
-    match timeout(limit, connect(options, pushes, &peer, probes)).await {
+    match timeout(limit, connect(options, pushes, &peer, probes, limit)).await {
         Ok(dialled) => dialled,
         Err(_) => Err(peer.not_redis(options).unwrap_or_else(|| {
             Error::unavailable(format!(
@@ -144,14 +145,15 @@ pub(crate) fn make_retryable(error: Error) -> Error {
     }
 }
 
-/// Does the work of [`dial`], without a limit of time.
+/// Does the work of [`dial`], which ends it after this limit of time.
 async fn connect(
     options: &RedisOptions,
     pushes: Option<Arc<dyn AsyncPushSender>>,
     peer: &Peer,
     probes: &mut TlsProbeBudget,
+    limit: Duration,
 ) -> Result<Connection> {
-    let password = options.current_password().await?;
+    let credentials = options.login.credentials(limit).await?;
     let socket = reach(options, peer, probes).await?;
     let reset = Reset::default();
     let stream = Stream::new(socket, reset.clone(), peer.clone());
@@ -159,7 +161,7 @@ async fn connect(
     if let Some(pushes) = pushes {
         config = config.set_push_sender(pushes);
     }
-    let connected = MultiplexedConnection::new_with_config(&login(options, password), stream, config).await;
+    let connected = MultiplexedConnection::new_with_config(&login(options, credentials), stream, config).await;
     peer.stop_recording();
     match connected {
         Ok((mux, driver)) => {
@@ -246,16 +248,16 @@ fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 }
 
 /// The login, in the form that the redis crate needs.
-fn login(options: &RedisOptions, password: Option<String>) -> RedisConnectionInfo {
+fn login(options: &RedisOptions, credentials: Credentials) -> RedisConnectionInfo {
     // The name of the client library is not sent, because many users have no right to run the command that sends it.
     let mut info = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP3)
         .set_db(options.db.into())
         .set_skip_set_lib_name();
-    if let Some(user) = &options.user {
+    if let Some(user) = credentials.user {
         info = info.set_username(user);
     }
-    if let Some(password) = password {
+    if let Some(password) = credentials.password {
         info = info.set_password(password);
     }
     info

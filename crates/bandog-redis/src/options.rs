@@ -8,7 +8,7 @@ mod url;
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use bandog_core::Result;
-use bandog_net::PasswordFile;
+use bandog_net::{CredentialsSource, Login};
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
@@ -34,10 +34,7 @@ pub struct RedisOptions {
     pub(crate) nodes: Vec<(String, u16)>,
     /// The number of the database.
     pub(crate) db: u16,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
-    /// The file with the password. Without it, the password is in the URL.
-    pub(crate) password_file: Option<PasswordFile>,
+    pub(crate) login: Login,
     /// The timeout of one request.
     pub(crate) timeout: Duration,
     pub(crate) format: Format,
@@ -149,6 +146,13 @@ impl RedisOptions {
         Self { replicas, ..self }
     }
 
+    /// Sets the function that gives the credentials of each new connection, instead of the password of the URL. The login at
+    /// sentinels stays the one of the URL.
+    #[must_use]
+    pub fn credentials(self, source: CredentialsSource) -> Self {
+        Self { login: self.login.given_by(source), ..self }
+    }
+
     /// Sets the layout of mutexes. The default is [`Layout::Redisson`].
     #[must_use]
     pub fn layout(self, layout: Layout) -> Self {
@@ -164,14 +168,6 @@ impl RedisOptions {
     /// The same options with another address.
     pub(crate) fn at(self, address: Address) -> Self {
         Self { address, shown_as: None, ..self }
-    }
-
-    /// The password of a new connection.
-    pub(crate) async fn current_password(&self) -> Result<Option<String>> {
-        match &self.password_file {
-            Some(file) => file.read().await.map(Some),
-            None => Ok(self.password.clone()),
-        }
     }
 
     /// Whether the server is on this machine.
@@ -252,9 +248,7 @@ impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisOptions")
             .field("store", &self.store())
-            .field("user", &self.user)
-            .field("password", &self.password.as_ref().map(|_| "***"))
-            .field("password_file", &self.password_file)
+            .field("login", &self.login)
             .field("timeout", &self.timeout)
             .field("replicas", &self.replicas)
             .finish()

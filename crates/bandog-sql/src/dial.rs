@@ -78,7 +78,7 @@ impl Reset {
 pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME) / options.attempts;
-    match timeout(limit, connect(options)).await {
+    match timeout(limit, connect(options, limit)).await {
         Ok(connection) => connection,
         Err(_) => Err(no_login(options, limit)),
     }
@@ -107,21 +107,23 @@ pub(crate) fn ended_early(options: &SqlOptions) -> Error {
     Error::unavailable(format!("{store} closed the connection during the login; check that {server} listens there"))
 }
 
-async fn connect(options: &SqlOptions) -> Result<Connection> {
-    let password = options.current_password().await?;
+async fn connect(options: &SqlOptions, limit: Duration) -> Result<Connection> {
+    let credentials = options.login.credentials(limit).await?;
+    let user = credentials.user.unwrap_or_default();
     let reset = Reset::default();
     let pid = BackendPid::default();
     let stream = ServerStream::new(reach(options).await?, reset.clone(), pid.clone());
     let mut config = Config::new();
-    config.user(&options.user).dbname(&options.database).application_name(&options.application);
+    config.user(&user).dbname(&options.database).application_name(&options.application);
     config.ssl_mode(SslMode::Disable);
     if let Some(settings) = &options.startup {
         config.options(settings);
     }
-    if let Some(password) = password {
+    if let Some(password) = credentials.password {
         config.password(password);
     }
-    let (client, mut connection) = config.connect_raw(stream, NoTls).await.map_err(|error| refused(options, error))?;
+    let (client, mut connection) =
+        config.connect_raw(stream, NoTls).await.map_err(|error| refused(options, &user, error))?;
     let messages = Box::pin(poll_fn(move |context| connection.poll_message(context)));
     Ok(Connection { client, messages, reset, pid })
 }
@@ -174,17 +176,16 @@ fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 }
 
 /// The error of a failed login. No message contains the password.
-fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
-    let (store, user, place) = (options.store(), &options.user, options.place_of_password());
+fn refused(options: &SqlOptions, user: &str, error: tokio_postgres::Error) -> Error {
+    let (store, blamed) = (options.store(), options.login.blamed());
     let Some(refusal) = error.as_db_error() else {
         // The client itself finds that the URL has no password, or that the server does not know the password.
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         if [error.to_string(), cause].iter().any(|text| text.contains("password") || text.contains("authentication")) {
-            let message = match (&options.password, &options.password_file) {
-                (Some(_), _) | (_, Some(_)) => {
-                    format!("{store}: the login of the user {user:?} failed; check the password in {place}")
-                }
-                (None, None) => format!("{store} requires a password of the user {user:?}; write it into the URL"),
+            let message = if options.login.has_password() {
+                format!("{store}: the login of the user {user:?} failed; check {blamed}")
+            } else {
+                format!("{store} requires a password of the user {user:?}; write it into the URL")
             };
             return Error::new(ErrorKind::Denied, message).about_login().caused_by(error);
         }
@@ -193,9 +194,7 @@ fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
     let said = refusal.message();
     let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
     match *refusal.code() {
-        SqlState::INVALID_PASSWORD => {
-            denied(&format!("; check the user in the URL and the password in {place}")).about_login()
-        }
+        SqlState::INVALID_PASSWORD => denied(&format!("; check {blamed}")).about_login(),
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             denied("; if the server requires TLS, add sslmode=verify-full to the URL, and else check its pg_hba.conf")
         }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bandog_core::Result;
-use bandog_net::PasswordFile;
+use bandog_net::{CredentialsSource, Login};
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
@@ -35,10 +35,7 @@ pub struct SqlOptions {
     pub(crate) further_hosts: Vec<(String, u16)>,
     /// The number of hosts that share the time of one connection attempt.
     pub(crate) attempts: u32,
-    pub(crate) user: String,
-    pub(crate) password: Option<String>,
-    /// The file with the password. Without it, the password is in the URL.
-    pub(crate) password_file: Option<PasswordFile>,
+    pub(crate) login: Login,
     pub(crate) database: String,
     pub(crate) schema: String,
     /// The beginning of the names of the tables.
@@ -171,6 +168,12 @@ impl SqlOptions {
         self
     }
 
+    /// Sets the function that gives the credentials of each new connection, instead of the password of the URL.
+    #[must_use]
+    pub fn credentials(self, source: CredentialsSource) -> Self {
+        Self { login: self.login.given_by(source), ..self }
+    }
+
     /// The statements that create the tables. An administrator executes them once. On PostgreSQL, they also create the
     /// schema, and grant the needed rights to the user of the URL. Afterwards, the client with `?create=false` needs no
     /// further rights.
@@ -185,17 +188,9 @@ impl SqlOptions {
         schema::text(self)
     }
 
-    /// The password of a new connection.
-    pub(crate) async fn current_password(&self) -> Result<Option<String>> {
-        match &self.password_file {
-            Some(file) => file.read().await.map(Some),
-            None => Ok(self.password.clone()),
-        }
-    }
-
-    /// The place where the password is written, for messages.
-    pub(crate) fn place_of_password(&self) -> String {
-        self.password_file.as_ref().map_or_else(|| "the URL".to_owned(), ToString::to_string)
+    /// The user of the URL.
+    pub(crate) fn user(&self) -> &str {
+        self.login.user().unwrap_or_default()
     }
 
     /// Whether connections are encrypted only if the server has TLS.
@@ -294,11 +289,10 @@ impl Dialect {
 
 impl fmt::Debug for SqlOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { user, timeout, .. } = self;
         f.debug_struct("SqlOptions")
             .field("store", &self.store())
-            .field("user", user)
-            .field("timeout", timeout)
+            .field("login", &self.login)
+            .field("timeout", &self.timeout)
             .finish()
     }
 }

@@ -37,12 +37,12 @@ pub(crate) fn text(options: &SqlOptions) -> String {
 fn text_for_postgres(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let own: Vec<_> = options.own_tables().map(|(table, _)| table).collect();
-    let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user)), ("$names", own.join(", "))];
+    let names = [("$schema", quoted(&options.schema)), ("$user", quoted(options.user())), ("$names", own.join(", "))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
     let mut text = filled.replace("$tables", &Statements::postgres().named(&options.tables).schema);
     if let Some(table) = options.shared_table() {
         // The table belongs to other programs, so it must exist.
-        let _ = writeln!(text, "grant select, insert, update on {table} to {};", quoted(&options.user));
+        let _ = writeln!(text, "grant select, insert, update on {table} to {};", quoted(options.user()));
     }
     text
 }
@@ -53,7 +53,7 @@ fn text_for_mysql(options: &SqlOptions) -> String {
     let database = options.schema.replace('`', "``");
     let mut text = Statements::mysql().named(&options.tables).schema;
     text.push_str(";\n\n-- The user of the locks needs these rights. Replace % with the host of its account.\n");
-    let user = options.user.replace('\'', "''");
+    let user = options.user().replace('\'', "''");
     for (table, _) in options.own_tables() {
         let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.{table} to '{user}'@'%';");
     }

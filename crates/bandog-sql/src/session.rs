@@ -306,7 +306,7 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
     }
     // A schema without this right is left out of the search path, so its tables seem to be missing.
     if !row.try_get::<bool>(7)? {
-        let (user, schema) = (&options.user, &options.schema);
+        let (user, schema) = (options.user(), &options.schema);
         let message = format!(
             "{store}: the user {user:?} may not use the schema {schema:?}; an administrator can apply the output of \
              `bandog schema --print`, which grants the rights that docs/postgres.md lists"

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     session: Mutex<Opened>,
     /// Why the last attempt to connect failed, if the servers say it.
     why: Mutex<Option<String>>,
+    /// The error of the last attempt to open a session.
+    failed: Mutex<Option<Error>>,
     /// Held by the call that asks the servers why there is no connection.
     asking: tokio::sync::Mutex<()>,
     pub(crate) epoch: watch::Sender<u64>,
@@ -91,6 +93,7 @@ impl ZooKeeper {
             weak: weak.clone(),
             session: Mutex::default(),
             why: Mutex::default(),
+            failed: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             epoch: watch::Sender::new(0),
         });
@@ -177,8 +180,14 @@ impl Shared {
     fn no_connection(&self) -> Error {
         match &*self.why() {
             Some(why) => Error::unavailable(format!("{}: no connection: {why}", self.store)),
-            None => Error::unavailable(format!("{}: no connection", self.store)),
+            None => {
+                self.failed().clone().unwrap_or_else(|| Error::unavailable(format!("{}: no connection", self.store)))
+            }
         }
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn why(&self) -> MutexGuard<'_, Option<String>> {
@@ -240,6 +249,7 @@ impl Shared {
         let session = Arc::new(session);
         self.opened().session = Some(Arc::clone(&session));
         *self.why() = None;
+        *self.failed() = None;
         tokio::spawn(keeper::keep(session, self.weak.clone()));
         self.connected_again();
     }
@@ -313,7 +323,12 @@ async fn open(backend: Weak<Shared>) -> Result<()> {
         loop {
             match Session::open(&options, number).await {
                 Ok(session) => return Ok(session),
-                Err(error) if error.kind() == ErrorKind::Unavailable => last = error,
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    if let Some(shared) = backend.upgrade() {
+                        *shared.failed() = Some(error.clone());
+                    }
+                    last = error;
+                }
                 Err(error) => return Err(error),
             }
             if let Some(refusal) = check::tls_refusal(&options).await {

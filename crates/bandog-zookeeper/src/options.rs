@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, time::Duration};
 
 use bandog_core::{Error, Result};
-use bandog_net::PasswordFile;
+use bandog_net::{CredentialsSource, Login, PasswordFile};
 use percent_encoding::percent_decode_str;
 use zookeeper_client::Acls;
 
@@ -31,10 +31,8 @@ pub struct ZooKeeperOptions {
     /// The folder that contains the folders of the locks, with a slash at the beginning and none at the end. Empty for
     /// the root.
     pub(crate) chroot: String,
-    /// The user and the password of the scheme `digest`, separated by a colon. With a file, only the user.
-    pub(crate) login: Option<String>,
-    /// The file with the password.
-    pub(crate) password_file: Option<PasswordFile>,
+    /// The login of the scheme `digest`. None: sessions without a user.
+    pub(crate) login: Option<Login>,
     /// Who may use the nodes of this client.
     pub(crate) acl: NodeAcl,
     pub(crate) session: Duration,
@@ -97,19 +95,17 @@ impl ZooKeeperOptions {
             servers: read_servers(hosts, port)?,
             chroot: read_chroot(chroot)?,
             login: None,
-            password_file: None,
             acl: NodeAcl::Open,
             session: SESSION,
             timeout: TIMEOUT,
             tls: None,
         };
-        let mut files = FileOptions::default();
+        let (mut files, mut password_file) = (FileOptions::default(), None);
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("password_file", path)) => {
                     let has_password = login.is_some_and(|login| login.contains(':'));
-                    options.password_file =
-                        Some(PasswordFile::of_url("password_file", read_path(path)?, has_password)?);
+                    password_file = Some(PasswordFile::of_url("password_file", read_path(path)?, has_password)?);
                 }
                 Some(("session", value)) => options.session = read_session(value)?,
                 Some(("acl", "open")) => options.acl = NodeAcl::Open,
@@ -128,11 +124,14 @@ impl ZooKeeperOptions {
                 }
             }
         }
-        let is_alone = options.password_file.is_none();
-        options.login = login.map(|login| if is_alone { read_login(login) } else { read_user(login) }).transpose()?;
-        if !is_alone && options.login.is_none() {
-            return Err(wrong("password_file needs a user before the first host, as in zookeeper://USER@HOST"));
-        }
+        options.login = match (login, password_file) {
+            (Some(login), None) => Some(read_login(login)?),
+            (Some(user), Some(file)) => Some(Login::with_file(Some(read_user(user)?), file)),
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(wrong("password_file needs a user before the first host, as in zookeeper://USER@HOST"));
+            }
+        };
         if options.acl == NodeAcl::Creator && options.login.is_none() && files.cert.is_none() {
             return Err(wrong(
                 "acl=creator needs a user and a password before the first host, or a certificate of the client",
@@ -148,6 +147,13 @@ impl ZooKeeperOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Sets the function that gives the credentials of each new session, instead of the login of the URL.
+    #[must_use]
+    pub fn credentials(mut self, source: CredentialsSource) -> Self {
+        self.login = Some(self.login.unwrap_or_else(|| Login::of_url(None, None)).given_by(source));
         self
     }
 
@@ -173,15 +179,17 @@ fn read_user(user: &str) -> Result<String> {
     }
 }
 
-fn read_login(login: &str) -> Result<String> {
+fn read_login(login: &str) -> Result<Login> {
     let decoded = decode(login).ok_or_else(|| wrong("its user or password is not UTF-8, or has a % without a code"))?;
-    if decoded.split_once(':').is_none_or(|(user, _)| user.is_empty()) {
-        return Err(wrong(
+    match decoded.split_once(':') {
+        Some((user, password)) if !user.is_empty() => {
+            Ok(Login::of_url(Some(user.to_owned()), Some(password.to_owned())))
+        }
+        Some(_) | None => Err(wrong(
             "in front of the @, it must have a user, a colon and a password; programs that bandog starts get its URL without \
              the password",
-        ));
+        )),
     }
-    Ok(decoded.into_owned())
 }
 
 fn read_servers(hosts: &str, default_port: &str) -> Result<String> {
@@ -250,7 +258,8 @@ mod tests {
         let options =
             ZooKeeperOptions::from_url("zookeeper://joe:p%40ss@one,two:2182,[::1]/a/b/?session=400ms").unwrap();
         assert_eq!(options.servers, "one:2181,two:2182,[::1]:2181");
-        assert_eq!((options.chroot.as_str(), options.login.as_deref()), ("/a/b", Some("joe:p@ss")));
+        let login = Login::of_url(Some("joe".to_owned()), Some("p@ss".to_owned()));
+        assert_eq!((options.chroot.as_str(), options.login.as_ref()), ("/a/b", Some(&login)));
         assert_eq!(options.session, Duration::from_millis(400));
         let shown = format!("{options:?}");
         assert!(shown.contains("zookeeper://one:2181,two:2182,[::1]:2181/a/b") && !shown.contains("p@ss"), "{shown}");

@@ -196,13 +196,10 @@ impl Session {
 /// Opens a session with one of these servers. Returns also the certificates of its further connections.
 pub(crate) async fn connect(options: &ZooKeeperOptions, servers: &str) -> Result<(Client, Option<Certificates>)> {
     let mut connector = Client::connector().with_session_timeout(options.session).with_fail_eagerly();
-    match (&options.login, &options.password_file) {
-        (Some(user), Some(file)) => {
-            let password = file.read().await?;
-            connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
-        }
-        (Some(login), None) => connector = connector.with_auth("digest", login.as_bytes()),
-        (None, _) => {}
+    if let Some(login) = &options.login {
+        let credentials = login.credentials(options.timeout).await?;
+        let (user, password) = (credentials.user.unwrap_or_default(), credentials.password.unwrap_or_default());
+        connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
     }
     let certificates = match &options.tls {
         Some(tls) => Some(tls.read().await?),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    error::Error as StdError,
     fmt,
     num::{NonZeroU32, NonZeroUsize},
     sync::{LazyLock, Mutex, PoisonError},
@@ -9,6 +10,7 @@ use std::{
 };
 
 use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
+use bandog_net::{Credentials, CredentialsSource};
 use bandog_sync::{Client, ClientOptions};
 
 use crate::{
@@ -135,6 +137,8 @@ pub struct ConnectOptions {
     current_runtime: bool,
     /// Whether the client must not create the store.
     must_exist: bool,
+    /// The source of the credentials, if it is not the URL.
+    credentials: Option<CredentialsSource>,
 }
 
 /// Default ttl of locks without a lease: the default of Redisson's `lockWatchdogTimeout`.
@@ -153,7 +157,15 @@ impl ConnectOptions {
         let parts = Parts::parse(url)?;
         let ttl = parts.watchdog.unwrap_or(WATCHDOG);
         let client = Client::options().watchdog(ttl).prefix(&parts.prefix);
-        Ok(Self { url: url.to_owned(), parts, ttl, client, current_runtime: false, must_exist: false })
+        Ok(Self {
+            url: url.to_owned(),
+            parts,
+            ttl,
+            client,
+            current_runtime: false,
+            must_exist: false,
+            credentials: None,
+        })
     }
 
     /// Sets the ttl of locks without a lease, between 100 ms and 365 days. The default is the ttl in the URL, or 30 s
@@ -196,6 +208,50 @@ impl ConnectOptions {
     #[must_use]
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
+        self
+    }
+
+    /// Sets a function that gives the credentials of each new connection, such as a token that expires or a user that a vault
+    /// makes. They replace the password of the URL and its `password_file`, and also the user, if they name one. It has no
+    /// effect for stores without a login. At sentinels, the login of the URL stays.
+    ///
+    /// The function is called for each connection (on ZooKeeper: for each session), several times at the start of a client,
+    /// so it should keep a token until shortly before its end. It runs on the runtime of the client: code that blocks the
+    /// thread delays renewals. It has nine tenths of a connection attempt, which takes at most `timeout` and 5 s. If the
+    /// server ends connections whose credentials have expired, held locks are kept if the next login succeeds before their
+    /// deadline. With users that change, create the tables of SQL once, grant them to a role of all these users, and add
+    /// `?create=false` to the URL.
+    ///
+    /// ```
+    /// use bandog::{ConnectOptions, Credentials};
+    ///
+    /// async fn new_token(region: &str) -> std::io::Result<String> {
+    ///     // Ask the provider, or return the last token if it is valid for some more minutes.
+    /// #   Ok(format!("a token of {region}"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let url = "memory:";
+    /// let options = ConnectOptions::parse(url)?; // such as rediss://locks@cache.example.com
+    /// let options = options.credentials(async || new_token("eu-west-1").await.map(Credentials::password));
+    /// let client = options.connect().await?;
+    /// # client.close().await }
+    /// ```
+    ///
+    /// # Errors
+    /// If the function fails, panics or takes too long, the connection attempt fails with [`ErrorKind::Unavailable`], and is
+    /// repeated as if the server did not answer.
+    ///
+    /// # Cancel safety
+    /// If the function takes too long, or nothing needs the connection any more, its future is dropped.
+    #[must_use]
+    pub fn credentials<F, G, E>(mut self, give: F) -> Self
+    where
+        F: Fn() -> G + Send + Sync + 'static,
+        G: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        self.credentials = Some(CredentialsSource::new(give));
         self
     }
 
@@ -306,12 +362,12 @@ impl ConnectOptions {
     fn start(self) -> Result<Client> {
         let timeout = self.parts.timeout.map(check_timeout).transpose()?;
         match self.parts.scheme {
-            Scheme::Redis => redis(self.client, &self.parts, timeout),
-            Scheme::Quorum => quorum(self.client, &self.parts, self.ttl, timeout),
-            Scheme::MySql => mysql(self.client, &self.parts.rest, timeout),
-            Scheme::Postgres => postgres(self.client, &self.parts.rest, timeout),
-            Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
-            Scheme::ZooKeeper => zookeeper(self.client, &self.parts.rest, timeout),
+            Scheme::Redis => redis(self, timeout),
+            Scheme::Quorum => quorum(self, timeout),
+            Scheme::MySql => mysql(self, timeout),
+            Scheme::Postgres => postgres(self, timeout),
+            Scheme::Sqlite => sqlite(self, timeout),
+            Scheme::ZooKeeper => zookeeper(self, timeout),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
     }
@@ -335,7 +391,8 @@ fn memory(name: &str) -> Memory {
 }
 
 #[cfg(feature = "redis")]
-fn redis(client: ClientOptions, parts: &Parts, timeout: Option<Duration>) -> Result<Client> {
+fn redis(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
+    let parts = connect.parts;
     let mut options = bandog_redis::RedisOptions::from_url(&parts.rest)?;
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
@@ -346,16 +403,20 @@ fn redis(client: ClientOptions, parts: &Parts, timeout: Option<Duration>) -> Res
     if let Some(replicas) = parts.replicas {
         options = options.replicas(replicas);
     }
-    client.over(bandog_redis::Redis::new(options)?)
+    if let Some(source) = connect.credentials {
+        options = options.credentials(source);
+    }
+    connect.client.over(bandog_redis::Redis::new(options)?)
 }
 
 #[cfg(not(feature = "redis"))]
-fn redis(_: ClientOptions, _: &Parts, _: Option<Duration>) -> Result<Client> {
+fn redis(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("redis"))
 }
 
 #[cfg(feature = "redis")]
-fn quorum(client: ClientOptions, parts: &Parts, watchdog: Duration, timeout: Option<Duration>) -> Result<Client> {
+fn quorum(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
+    let (parts, watchdog) = (connect.parts, connect.ttl);
     let mut options = bandog_quorum::QuorumOptions::default().store(crate::url::quorum::store(&parts.rest));
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
@@ -368,38 +429,45 @@ fn quorum(client: ClientOptions, parts: &Parts, watchdog: Duration, timeout: Opt
         )));
     }
     let nodes = crate::url::quorum::nodes(&parts.rest).into_iter().map(|url| {
-        bandog_redis::Redis::new(bandog_redis::RedisOptions::from_url(&url)?.timeout(options.node_timeout()))
+        let mut node = bandog_redis::RedisOptions::from_url(&url)?.timeout(options.node_timeout());
+        if let Some(source) = &connect.credentials {
+            node = node.credentials(source.clone());
+        }
+        bandog_redis::Redis::new(node)
     });
-    client.over(bandog_quorum::Quorum::new(nodes.collect::<Result<Vec<_>>>()?, options)?)
+    connect.client.over(bandog_quorum::Quorum::new(nodes.collect::<Result<Vec<_>>>()?, options)?)
 }
 
 #[cfg(not(feature = "redis"))]
-fn quorum(_: ClientOptions, _: &Parts, _: Duration, _: Option<Duration>) -> Result<Client> {
+fn quorum(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("redis"))
 }
 
 #[cfg(feature = "mysql")]
-fn mysql(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
-    sql(client, url, timeout)
+fn mysql(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
+    sql(connect, timeout)
 }
 
 #[cfg(not(feature = "mysql"))]
-fn mysql(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+fn mysql(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("mysql"))
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
-    sql(client, url, timeout)
+fn postgres(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
+    sql(connect, timeout)
 }
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-fn sql(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
-    let mut options = bandog_sql::SqlOptions::from_url(url)?;
+fn sql(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_sql::SqlOptions::from_url(&connect.parts.rest)?;
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
     }
-    client.over(bandog_sql::Sql::new(options)?)
+    if let Some(source) = connect.credentials {
+        options = options.credentials(source);
+    }
+    connect.client.over(bandog_sql::Sql::new(options)?)
 }
 
 #[cfg(feature = "postgres")]
@@ -423,38 +491,41 @@ fn postgres_schema(_: &str) -> Result<String> {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+fn postgres(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("postgres"))
 }
 
 #[cfg(feature = "sqlite")]
-fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>, must_exist: bool) -> Result<Client> {
-    let mut options = bandog_sqlite::SqliteOptions::at(crate::file::path(place)?);
+fn sqlite(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_sqlite::SqliteOptions::at(crate::file::path(&connect.parts.place)?);
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
     }
-    if must_exist {
+    if connect.must_exist {
         options = options.must_exist();
     }
-    client.over(bandog_sqlite::Sqlite::new(options)?)
+    connect.client.over(bandog_sqlite::Sqlite::new(options)?)
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn sqlite(_: ClientOptions, _: &str, _: Option<Duration>, _: bool) -> Result<Client> {
+fn sqlite(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("sqlite"))
 }
 
 #[cfg(feature = "zookeeper")]
-fn zookeeper(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
-    let mut options = bandog_zookeeper::ZooKeeperOptions::from_url(url)?;
+fn zookeeper(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_zookeeper::ZooKeeperOptions::from_url(&connect.parts.rest)?;
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
     }
-    client.over(bandog_zookeeper::ZooKeeper::new(options))
+    if let Some(source) = connect.credentials {
+        options = options.credentials(source);
+    }
+    connect.client.over(bandog_zookeeper::ZooKeeper::new(options))
 }
 
 #[cfg(not(feature = "zookeeper"))]
-fn zookeeper(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+fn zookeeper(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("zookeeper"))
 }
 

@@ -76,6 +76,8 @@ pub use bandog_core::{
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
+pub use bandog_net::Credentials;
+#[doc(inline)]
 pub use bandog_sync::{
     All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
     Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, RwLock, Semaphore, StoreProfile,

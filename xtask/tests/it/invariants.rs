@@ -20,6 +20,7 @@ const FLOORS: [(&str, &[&str]); 20] = [
         &[
             "bandog-core",
             "bandog-macros",
+            "bandog-net",
             "bandog-quorum",
             "bandog-redis",
             "bandog-schedule",

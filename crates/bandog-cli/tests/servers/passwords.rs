@@ -57,8 +57,8 @@ fn check(reached: &Reached) {
 
     let lock = ["lock", "x", "-vvv", "--wait", "1s", "--", "true"];
     let wrong = reached.url("hunter%403", "");
-    run(&place, &lock, &wrong).assert_ended(77, &["check the user in the URL and the password in the URL"]);
-    run(&place, &["ls"], &wrong).assert_ended(77, &["check the user in the URL and the password in the URL"]);
+    run(&place, &lock, &wrong).assert_ended(77, &["check the user and the password in the URL"]);
+    run(&place, &["ls"], &wrong).assert_ended(77, &["check the user and the password in the URL"]);
     let nowhere = Reached { database: "nowhere".to_owned(), ..*reached };
     run(&place, &lock, &nowhere.url(ENCODED, "")).assert_ended(77, &["nowhere"]);
     run(&place, &lock, &reached.url(ENCODED, "?watchdogs=3s")).assert_ended(64, &["watchdogs"]);

@@ -74,7 +74,7 @@ impl Redis {
     /// Checks the rights of the user at this server, for names with this prefix. Each gap in the rights has a finding.
     pub(super) async fn rights(&self, link: &Link, prefix: &str) -> Result<Vec<Finding>> {
         // If the URL has no user name, Redis uses the user "default".
-        let user = self.options.user.as_deref().unwrap_or("default");
+        let user = self.options.login.user().unwrap_or("default");
         let mut probes = probes(prefix, self.options.format);
         if self.options.format.semaphores == Semaphores::Plain {
             probes.extend(plain_semaphores(&format!("{prefix}{NAME}")));

@@ -11,14 +11,14 @@ use crate::{options::RedisOptions, refusal};
 /// The error if the server refuses the user or the password.
 pub(super) fn wrong(options: &RedisOptions) -> Error {
     let (store, Login { default, named }) = (options.store(), Login::of(options));
-    if let Some(file) = &options.password_file {
+    if !options.login.is_in_url() {
         let message = format!(
-            "{store} refuses the user of the URL or the password in {file}; write the current password into this file: it \
-             is read for each connection"
+            "{store} refuses {}; the current ones are needed there, because they are read for each connection",
+            options.login.blamed()
         );
         return Error::new(Denied, message).about_login();
     }
-    let message = if options.user.is_some() {
+    let message = if options.login.user().is_some() {
         format!("{store} refuses this user or password; in the URL, write {named}")
     } else {
         format!(

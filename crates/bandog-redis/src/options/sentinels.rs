@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use bandog_net::PasswordFile;
+use bandog_net::Login;
 
 use super::{Address, RedisOptions, TlsFiles};
 use crate::sentinels::Discovery;
@@ -25,10 +25,7 @@ pub(crate) struct Sentinels {
     /// The files for TLS with the sentinels and with the master. None without TLS.
     pub(crate) tls: Option<TlsFiles>,
     /// The login at the sentinels.
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
-    /// The file with the password at the sentinels.
-    pub(crate) password_file: Option<PasswordFile>,
+    pub(crate) login: Login,
     /// What the sentinels have said. All connections of a backend share it.
     pub(crate) discovery: Arc<Discovery>,
 }
@@ -49,9 +46,7 @@ impl RedisOptions {
 
     /// The options of the sentinel at this host.
     pub(crate) fn sentinel_at(&self, sentinels: &Sentinels, host: &Host) -> Self {
-        let (user, password) = (sentinels.user.clone(), sentinels.password.clone());
-        Self { db: 0, user, password, password_file: sentinels.password_file.clone(), ..self.clone() }
-            .other_sentinel(host)
+        Self { db: 0, login: sentinels.login.clone(), ..self.clone() }.other_sentinel(host)
     }
 
     /// The options of another sentinel, from those of one sentinel.
@@ -102,10 +97,7 @@ impl fmt::Debug for Sentinels {
 /// What the sentinels have said is no part of the address.
 impl PartialEq for Sentinels {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |one: &Self| {
-            let login = (one.user.clone(), one.password.clone(), one.password_file.clone());
-            (one.to_string(), one.tls.clone(), login)
-        };
+        let parts = |one: &Self| (one.to_string(), one.tls.clone(), one.login.clone());
         parts(self) == parts(other)
     }
 }

@@ -2,6 +2,10 @@ use bandog_core::ErrorKind;
 
 use super::*;
 
+fn login(user: Option<&str>, password: Option<&str>) -> Login {
+    Login::of_url(user.map(str::to_owned), password.map(str::to_owned))
+}
+
 fn read(url: &str) -> RedisOptions {
     RedisOptions::from_url(url).unwrap()
 }
@@ -22,11 +26,11 @@ fn missing_parts_have_defaults() {
 #[test]
 fn user_and_password_are_decoded() {
     let options = read("redis://us%65r:p%40ss%2Fw%C3%B6rd@h");
-    assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("user"), Some("p@ss/wörd")));
+    assert_eq!(options.login, login(Some("user"), Some("p@ss/wörd")));
     let options = read("redis://:secret@h");
-    assert_eq!((options.user.as_deref(), options.password.as_deref()), (None, Some("secret")));
+    assert_eq!(options.login, login(None, Some("secret")));
     let options = read("redis://user@h");
-    assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("user"), Some("")));
+    assert_eq!(options.login, login(Some("user"), Some("")));
 }
 
 #[test]
@@ -38,30 +42,29 @@ fn the_files_of_tls_and_the_path_of_a_socket_are_decoded() {
     };
     let options = read("rediss://u:p@h:6380/2?ca=/etc/my%20ca.pem&key=k&cert=c");
     assert_eq!(options.address, files(Some("/etc/my ca.pem"), Some(("c", "k"))));
-    assert_eq!((options.db, options.user.as_deref(), options.password.as_deref()), (2, Some("u"), Some("p")));
+    assert_eq!((options.db, options.login), (2, login(Some("u"), Some("p"))));
     assert_eq!(read("rediss://h:6380").address, files(None, None));
     let options = read("redis+unix://u:p%40@/run/my%20redis@1.sock?db=3");
     assert_eq!(options.address, Address::Unix { path: "/run/my redis@1.sock".into() });
-    assert_eq!((options.db, options.user.as_deref(), options.password.as_deref()), (3, Some("u"), Some("p@")));
-    assert_eq!(read("redis+unix://:p@/s").password.as_deref(), Some("p"));
+    assert_eq!((options.db, options.login), (3, login(Some("u"), Some("p@"))));
+    assert_eq!(read("redis+unix://:p@/s").login, login(None, Some("p")));
 }
 
 #[test]
 fn sentinels_are_read() {
     let options = read("rediss+sentinel://u:p%40@h1,h2:7000,[::1]:1/orders-1/3?sentinel_password=x%26&ca=c");
     assert_eq!(options.store(), "rediss+sentinel://h1:26379,h2:7000,[::1]:1/orders-1/3");
-    assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("u"), Some("p@")));
+    assert_eq!(options.login, login(Some("u"), Some("p@")));
     let Address::Sentinels(sentinels) = &options.address else { panic!("{:?}", options.address) };
-    assert_eq!((sentinels.user.as_deref(), sentinels.password.as_deref()), (None, Some("x&")));
+    assert_eq!(sentinels.login, login(None, Some("x&")));
     assert!(!format!("{options:?} {sentinels:?}").contains("x&"));
-    let (host, login) =
-        (&sentinels.hosts[2], |options: &RedisOptions| (options.user.clone(), options.password.clone()));
+    let host = &sentinels.hosts[2];
     let master = options.master_at(host);
     let tls = TlsFiles { ca: Some("c".into()), identity: None };
     assert_eq!(master.address, Address::Tls { host: "::1".into(), port: 1, files: tls });
-    assert_eq!((login(&master), master.db, master.store()), (login(&options), 3, options.store()));
+    assert_eq!((&master.login, master.db, master.store()), (&options.login, 3, options.store()));
     let sentinel = options.sentinel_at(sentinels, host);
-    assert_eq!((login(&sentinel), sentinel.db), ((None, Some("x&".into())), 0));
+    assert_eq!((sentinel.login, sentinel.db), (login(None, Some("x&")), 0));
     assert_eq!(
         read("redis+sentinel://h/orders?sentinel_user=u&layout=setnx").store(),
         "redis+sentinel://h:26379/orders/0?layout=setnx"
@@ -219,7 +222,7 @@ fn fuzz_urls() {
         }
         let again = RedisOptions::from_url(&store).unwrap_or_else(|error| panic!("{url:?} gave {store:?}: {error}"));
         assert_eq!(again.store(), store, "{url:?}");
-        if url.matches("PASSWORD").count() == 1 && options.password.as_deref() == Some("PASSWORD") {
+        if url.matches("PASSWORD").count() == 1 && options.login == login(options.login.user(), Some("PASSWORD")) {
             assert!(!store.contains("PASSWORD") && !format!("{options:?}").contains("PASSWORD"), "{store}");
         }
         true
@@ -264,12 +267,10 @@ fn each_form_has_a_file_with_the_password_instead_of_the_password() {
     ] {
         let with = |login: &str| format!("{}?password_file=/run/p%20w{rest}", url.replace("LOGIN", login));
         let options = read(&with("till"));
-        let file = options.password_file.as_ref().map(ToString::to_string);
-        assert_eq!((options.password.as_deref(), file.as_deref()), (None, Some("the file /run/p w")), "{url}");
+        assert_eq!(options.login.blamed(), "the user in the URL and the password in the file /run/p w", "{url}");
         if let Address::Sentinels(sentinels) = &options.address {
             let of_sentinel = options.sentinel_at(sentinels, &sentinels.hosts[0]);
-            let file = of_sentinel.password_file.map(|file| file.to_string());
-            assert_eq!((of_sentinel.password, file.as_deref()), (None, Some("the file /q")));
+            assert_eq!(of_sentinel.login.blamed(), "the user in the URL and the password in the file /q");
         }
         let error = RedisOptions::from_url(&with("till:hunter2")).unwrap_err();
         assert!(error.to_string().contains("only one of them") && !error.to_string().contains("hunter2"), "{error}");

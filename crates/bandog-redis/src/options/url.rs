@@ -5,7 +5,7 @@ mod sentinels;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
-use bandog_net::PasswordFile;
+use bandog_net::{Login, PasswordFile};
 use url::{Host, Url};
 
 use super::{
@@ -77,7 +77,7 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         options.remove(ADDRESS_MAP).map(|value| AddressMap::parse(&value)).transpose()?.unwrap_or_default();
     let user = decoded("user", parsed.username())?;
     let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
-    let password_file = password_file(PASSWORD_FILE, &mut options, password.is_some())?;
+    let login = login(user, password, PASSWORD_FILE, &mut options)?;
     let path = parsed.path();
     let (address, db) = match scheme {
         Scheme::Tcp => (Address::Tcp { host: host(&parsed), port: port(&parsed) }, db(path)?),
@@ -100,9 +100,7 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         address,
         nodes,
         db,
-        password: password.or_else(|| (user.is_some() && password_file.is_none()).then(String::new)),
-        password_file,
-        user,
+        login,
         timeout: Duration::from_secs(3),
         format,
         shown_as: None,
@@ -251,13 +249,23 @@ fn files(options: &mut BTreeMap<String, String>) -> Result<TlsFiles> {
     Ok(TlsFiles { ca: file("ca"), identity })
 }
 
-/// The file with a password that this query option names. `has_password`: the URL has the password, too.
-fn password_file(
-    name: &'static str,
+/// The login of this user. `file` is the query option that names the file with the password.
+fn login(
+    user: Option<String>,
+    password: Option<String>,
+    file: &'static str,
     options: &mut BTreeMap<String, String>,
-    has_password: bool,
-) -> Result<Option<PasswordFile>> {
-    options.remove(name).map(|path| PasswordFile::of_url(name, path, has_password)).transpose()
+) -> Result<Login> {
+    Ok(match options.remove(file) {
+        Some(path) => {
+            let file = PasswordFile::of_url(file, path, password.is_some())?;
+            Login::with_file(user, file)
+        }
+        None => {
+            let password = password.or_else(|| user.is_some().then(String::new));
+            Login::of_url(user, password)
+        }
+    })
 }
 
 /// The query options of a URL.

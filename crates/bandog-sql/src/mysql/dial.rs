@@ -3,7 +3,7 @@
 use std::{collections::HashMap, io, net::SocketAddr, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Result};
-use bandog_net::{addresses, first_of};
+use bandog_net::{Credentials, addresses, first_of};
 use mysql_async::{ClientIdentity, Conn, DriverError, IoError, OptsBuilder, SslOpts};
 use tokio::{task::spawn_blocking, time::timeout};
 
@@ -30,20 +30,21 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME) / options.attempts;
-    match timeout(limit, connect(options)).await {
+    match timeout(limit, connect(options, limit)).await {
         Ok(conn) => Ok(connection::start(conn?, options.timeout)),
         Err(_) => Err(no_login(options, limit)),
     }
 }
 
-async fn connect(options: &SqlOptions) -> Result<Conn> {
-    match connect_with(options, opts(options, true).await?).await {
+async fn connect(options: &SqlOptions, limit: Duration) -> Result<Conn> {
+    let credentials = options.login.credentials(limit).await?;
+    match connect_with(options, opts(options, &credentials, true).await?).await {
         Err(mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer)) if options.prefers_tls() => {
-            connect_with(options, opts(options, false).await?).await
+            connect_with(options, opts(options, &credentials, false).await?).await
         }
         connected => connected,
     }
-    .map_err(|error| refused(options, error))
+    .map_err(|error| refused(options, &credentials.user.unwrap_or_default(), error))
 }
 
 /// Connects with these options, to the first address of the host that answers.
@@ -66,10 +67,10 @@ async fn connect_with(options: &SqlOptions, login: OptsBuilder) -> mysql_async::
 }
 
 /// The options for the client library. `prefers_tls`: with `sslmode=prefer`, the connection has TLS.
-async fn opts(options: &SqlOptions, prefers_tls: bool) -> Result<OptsBuilder> {
+async fn opts(options: &SqlOptions, credentials: &Credentials, prefers_tls: bool) -> Result<OptsBuilder> {
     let login = OptsBuilder::default()
-        .user(Some(&options.user))
-        .pass(options.current_password().await?)
+        .user(credentials.user.as_ref())
+        .pass(credentials.password.as_ref())
         .db_name(Some(&options.database))
         .connect_attributes(HashMap::from([("program_name".to_owned(), options.application.clone())]))
         // Otherwise the library would move a connection of this machine to the server's socket.
@@ -110,8 +111,8 @@ async fn ssl_opts(files: TlsFiles) -> Result<SslOpts> {
 }
 
 /// The error of a failed login. No message contains the password.
-fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
-    let (store, user, place) = (options.store(), &options.user, options.place_of_password());
+fn refused(options: &SqlOptions, user: &str, error: mysql_async::Error) -> Error {
+    let (store, blamed) = (options.store(), options.login.blamed());
     let unsupported = |message: String| Error::new(ErrorKind::Unsupported, format!("{store}: {message}"));
     match error {
         mysql_async::Error::Server(refusal) => {
@@ -119,13 +120,11 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
             let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
             match refusal.code {
                 1045 | 1698 if matches!(options.address, Address::Tcp { tls: Tls::Off, .. }) => denied(&format!(
-                    "; check the user in the URL and the password in {place}, and if the server requires TLS, add \
+                    "; check {blamed}, and if the server requires TLS, add \
                      sslmode=verify-full"
                 ))
                 .about_login(),
-                1045 | 1698 => {
-                    denied(&format!("; check the user in the URL and the password in {place}")).about_login()
-                }
+                1045 | 1698 => denied(&format!("; check {blamed}")).about_login(),
                 1044 | 1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
                 1130 | 1227 | 1251 | 1820 | 1862 | 3118 | 3159 | 4151 => denied(""),
                 1040 | 1203 | 1226 => no_free_connection(options, said),

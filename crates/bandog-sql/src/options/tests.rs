@@ -1,5 +1,9 @@
 use super::*;
 
+fn login(user: &str, password: Option<&str>) -> Login {
+    Login::of_url(Some(user.to_owned()), password.map(str::to_owned))
+}
+
 fn read(url: &str) -> SqlOptions {
     SqlOptions::from_url(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
@@ -8,11 +12,11 @@ fn read(url: &str) -> SqlOptions {
 fn a_url_names_the_server_the_user_and_the_database() {
     let options = read("postgres://app:p%40%2Fw@db.internal:5433/shop?schema=locks_1");
     assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 5433, tls: Tls::Off });
-    assert_eq!((options.user.as_str(), options.password.as_deref()), ("app", Some("p@/w")));
+    assert_eq!(options.login, login("app", Some("p@/w")));
     assert_eq!((options.database.as_str(), options.schema.as_str()), ("shop", "locks_1"));
     let short = read("postgresql://app@[::1]");
     assert_eq!(short.address, Address::Tcp { host: "::1".into(), port: 5432, tls: Tls::Off });
-    assert_eq!((short.database.as_str(), short.schema.as_str(), short.password), ("app", "bandog", None));
+    assert_eq!((short.database.as_str(), short.schema.as_str(), &short.login), ("app", "bandog", &login("app", None)));
     assert_eq!(read("postgresql://app@[::1]").store(), "postgres://[::1]:5432/app");
 }
 
@@ -28,7 +32,7 @@ fn a_url_names_a_socket() {
 fn a_url_of_mysql_names_a_database() {
     let options = read("mariadb://app:p%40%2Fw@db.internal/Shop");
     assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 3306, tls: Tls::Off });
-    assert_eq!((options.password.as_deref(), options.database.as_str()), (Some("p@/w"), "Shop"));
+    assert_eq!((&options.login, options.database.as_str()), (&login("app", Some("p@/w")), "Shop"));
     assert_eq!(options.store(), "mysql://db.internal:3306/Shop");
     let options = read("mysql://app@/shop?socket=/run/mysqld/mysqld.sock");
     assert_eq!(options.address, Address::Unix { path: "/run/mysqld/mysqld.sock".into() });
@@ -52,7 +56,7 @@ fn the_url_that_a_service_already_has_is_accepted() {
     ] {
         let options = read(url);
         assert_eq!(options.address, Address::Tcp { host: "db".into(), port: 5432, tls: Tls::Off }, "{url}");
-        assert_eq!((options.user.as_str(), options.password.as_deref()), ("app", Some("s3cret")), "{url}");
+        assert_eq!(options.login, login("app", Some("s3cret")), "{url}");
         assert_eq!(
             (options.application.as_str(), options.store().as_str()),
             ("shop", "postgres://db:5432/shop"),

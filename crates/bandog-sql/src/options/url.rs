@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
-use bandog_net::PasswordFile;
+use bandog_net::{Login, PasswordFile};
 
 use super::{Address, Dialect, Layout, RowTable, SessionZone, SqlOptions, TableName, Tls, TlsFiles, familiar};
 
@@ -85,10 +85,16 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     let user = user.ok_or_else(|| wrong("names no user"))?;
     let password = only_one("password", password, options.take("password"))?;
     let password_file = options.has("password_file").then(|| options.take("password_file").unwrap_or_default());
-    let password_file =
-        password_file.map(|path| PasswordFile::of_url("password_file", path, password.is_some())).transpose()?;
+    let default_database = user.clone();
+    let login = match password_file {
+        Some(path) => {
+            let file = PasswordFile::of_url("password_file", path, password.is_some())?;
+            Login::with_file(Some(user), file)
+        }
+        None => Login::of_url(Some(user), password),
+    };
     let database = match (dialect, database) {
-        (Dialect::Postgres, "") => user.clone(),
+        (Dialect::Postgres, "") => default_database,
         #[cfg(feature = "mysql")]
         (Dialect::MySql, "") => return Err(wrong("names no database")),
         (_, database) => decoded("database", database)?,
@@ -128,9 +134,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         address,
         further_hosts,
         attempts: 1,
-        user,
-        password,
-        password_file,
+        login,
         database,
         schema,
         tables,

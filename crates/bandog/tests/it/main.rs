@@ -5,6 +5,7 @@ mod any_error;
 mod cluster;
 mod compose;
 mod connecting;
+mod credentials;
 mod emptied;
 mod extended;
 mod forgotten;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bandog_core::{Error, Result};
 use url::Url;
 
-use super::{SENTINELS, Sentinels, TlsFiles, db, decoded, host, is_port, password_file};
+use super::{SENTINELS, Sentinels, TlsFiles, db, decoded, host, is_port, login};
 use crate::{options::Host, sentinels::Discovery};
 
 /// The port of a sentinel.
@@ -40,16 +40,8 @@ pub(super) fn read(
         ))
     })?;
     let (user, password) = (options.remove("sentinel_user"), options.remove("sentinel_password"));
-    let password_file = password_file("sentinel_password_file", options, password.is_some())?;
-    let sentinels = Sentinels {
-        discovery: Arc::new(Discovery::new(hosts.clone())),
-        hosts,
-        master,
-        tls,
-        password: password.or_else(|| (user.is_some() && password_file.is_none()).then(String::new)),
-        password_file,
-        user,
-    };
+    let login = login(user, password, "sentinel_password_file", options)?;
+    let sentinels = Sentinels { discovery: Arc::new(Discovery::new(hosts.clone())), hosts, master, tls, login };
     Ok((sentinels, db(number)?))
 }
 
