@@ -27,7 +27,7 @@ pub(crate) use self::{
     history::add_history_line,
     redefine::redefine,
     reset::{is_over, rests_until},
-    run_ends::end_run,
+    run_ends::{end_run, end_run_for_good},
     ticks::MAX_EARLY_MS,
     types::{Command, Event, KnownRecord, Plan, PlanContext, RunEnd},
 };

@@ -39,9 +39,11 @@ pub(crate) use self::{
 pub(crate) enum RecordRead {
     /// There is no record.
     Missing,
-    /// The node's copy stays as it is. There are three cases: the node knows this version already, the record cannot be
-    /// parsed, or a swap is in flight. The answer to the swap will be newer than this record.
+    /// The node knows this version already.
     Unchanged,
+    /// The record says nothing: it cannot be parsed, or a swap is in flight, whose answer will be newer. It can be a record
+    /// that another node has created after a loss, so it must not change the era of the node's copy.
+    Unusable,
     Found(Version, Box<JobState>),
 }
 
@@ -78,6 +80,7 @@ pub(crate) fn recover(entry: &mut JobEntry, read: RecordRead, era: Option<&str>,
             enter_era(entry, era);
             Recovered::Nothing
         }
+        RecordRead::Unusable => Recovered::Nothing,
         RecordRead::Found(version, state) => {
             let recovered = record_found(entry, version, state);
             enter_era(entry, era);

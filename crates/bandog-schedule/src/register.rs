@@ -11,7 +11,7 @@ use crate::{
     job::JobDefinition,
     meters,
     pauses::{AllJobsPause, KnownPauses, StoredPauses, pauses_key},
-    plan::{Event, Plan, PlanContext, redefine},
+    plan::{Plan, PlanContext, redefine},
     records::{BATCH, board_key, job_key},
     recovery::read_or_create_era,
     state::{Creation, JobSpec, JobState, LiveRun},
@@ -39,7 +39,7 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
             changed_meanwhile.extend(register_some(client, time, some, &mut pauses).await?);
         }
         if changed_meanwhile.is_empty() {
-            add_node_deaths(client, entries).await?;
+            add_node_deaths(client, entries, time.now()).await?;
             return Ok(pauses);
         }
         left = changed_meanwhile;
@@ -50,7 +50,7 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
 /// Finds the nodes whose sessions have expired. For each of these nodes, adds the event of its death to the jobs that
 /// the node ran. The dispatcher plans these events before the first tick. So a run of a dead node does not delay the
 /// job's next tick.
-async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()> {
+async fn add_node_deaths(client: &Client, entries: &mut [JobEntry], now: UnixMs) -> Result<()> {
     // The sessions of the job's runs under way.
     let running = |entry: &JobEntry| {
         let live = entry.state.iter().flat_map(|state| &state.running);
@@ -64,8 +64,10 @@ async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()
         dead.extend(gone.map(|(session, _)| session));
     }
     for entry in entries {
-        let died = running(entry).into_iter().filter(|session| dead.contains(session));
-        entry.events.extend(died.map(Event::NodeDied));
+        let died: Vec<Holding> = running(entry).into_iter().filter(|session| dead.contains(session)).collect();
+        for session in died {
+            entry.node_died(&session, now);
+        }
     }
     Ok(())
 }

@@ -26,6 +26,10 @@ const HEARTBEAT_MS: DurationMs = 86_400_000;
 /// A job counts as unknown if it had no heartbeat for this time. No live node has the code of an unknown job.
 pub(crate) const MIN_UNKNOWN_MS: DurationMs = 2 * HEARTBEAT_MS;
 
+/// Time for which the runs of a lost record wait for the copies of all nodes, counted from the creation of the new record.
+/// It is several polls long.
+const COPIES_MS: DurationMs = 5_000;
+
 /// A job's record. Times are in milliseconds since 1970. A tick is an instant at which the job is due. Before a node
 /// runs a tick, the node claims the tick: it writes the tick's run into the record. The era is a random name of the
 /// store's data. When the store loses its data, the era changes.
@@ -238,6 +242,18 @@ impl JobState {
         if deaths.is_empty() {
             self.deaths = None;
         }
+    }
+
+    /// Whether a run that was claimed or queued at this time is from before the store lost its data, and copies of other
+    /// nodes can still show its end.
+    pub(crate) fn awaits_copies(&self, at: UnixMs, now: UnixMs) -> bool {
+        self.copies_until(now).is_some() && self.born.as_deref().is_some_and(|born| at < born.at)
+    }
+
+    /// After the store has lost the record: until when copies of other nodes can show the ends of runs. None: no longer.
+    pub(crate) fn copies_until(&self, now: UnixMs) -> Option<UnixMs> {
+        let born = self.born.as_deref().filter(|born| !born.fresh)?;
+        Some(born.at.saturating_add(COPIES_MS)).filter(|until| now < *until)
     }
 
     /// The values that the next tick depends on. A job with a fixed delay has no next tick while a run of any kind is

@@ -58,6 +58,10 @@ pub(crate) struct TicksArgs {
     /// The seed of an earlier run; repeats its random choices, or on a virtual clock the complete run
     #[arg(long, value_name = "S", default_value_t = 2026)]
     pub(crate) seed: u64,
+    /// Also empties the store, while a node is killed and another one is paused. Then the counters of the store are not
+    /// checked. Only for the store `redis`
+    #[arg(long)]
+    pub(crate) empty: bool,
     /// Prints a JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -65,6 +69,7 @@ pub(crate) struct TicksArgs {
 
 const EXAMPLES: &str = "Examples:
   cargo xtask storm ticks --store redis --seconds 150      processes over a separate server
+  cargo xtask storm ticks --store redis --empty            the server also loses all its data
   cargo xtask storm ticks --store virtual --ticks 1000000  replicas in memory on a virtual clock
   cargo xtask storm ticks --store lock                     a named lock with a minimum hold, for comparison
 

@@ -149,10 +149,13 @@ impl JobEntry {
     }
 
     /// Adds the event that the node with this session has died. Returns true if the event is new. If the node had no
-    /// run of this job, no event is added.
-    pub(super) fn node_died(&mut self, session: &Holding) -> bool {
+    /// run of this job, no event is added. Each poll calls this function again, until the runs have ended.
+    pub(crate) fn node_died(&mut self, session: &Holding, now: UnixMs) -> bool {
         let event = Event::NodeDied(session.clone());
-        let had_runs = self.running().iter().any(|live| live.holding().as_ref() == Some(session));
+        let is_its_run = |live: &LiveRun| live.holding().as_ref() == Some(session);
+        let had_runs = self.state.as_ref().is_some_and(|state| {
+            state.running.iter().any(|live| is_its_run(live) && !state.awaits_copies(live.started, now))
+        });
         let is_new = had_runs && !self.events.contains(&event);
         if is_new {
             self.events.push(event);

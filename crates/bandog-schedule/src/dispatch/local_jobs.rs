@@ -185,8 +185,9 @@ impl LocalJobs {
 
     /// Handles the deaths of the nodes with these sessions: plans the jobs that these nodes ran.
     pub(super) fn nodes_died(&mut self, sessions: &[&Holding]) {
+        let now = self.time.now();
         for (job, entry) in self.jobs.iter_mut() {
-            let deaths = sessions.iter().filter(|session| entry.node_died(session)).count();
+            let deaths = sessions.iter().filter(|session| entry.node_died(session, now)).count();
             (0..deaths).for_each(|_| self.agenda.make_ready(job, SlotPriority::Normal));
         }
     }

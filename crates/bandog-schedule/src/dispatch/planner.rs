@@ -231,7 +231,10 @@ impl Planner {
         let entry = &self.local.jobs()[job];
         let (since, is_waiting) = (self.local.since(job), self.local.pool().is_waiting(job));
         let time = if is_waiting { entry.claim_without_slot(since) } else { entry.next_claim(since) };
-        let Some(time) = time else { return };
+        // Runs that wait for copies of other nodes start when this time is over.
+        let queued = entry.state.as_ref().filter(|state| !state.queue.is_empty());
+        let copies = queued.and_then(|state| state.copies_until(self.local.now()));
+        let Some(time) = time.into_iter().chain(copies).min() else { return };
         if !self.may_claim(job) {
             // There are four cases: another node with a greater revision claims the ticks, this node stops, this node
             // is paused, or a run without a claim has to end first.

@@ -12,7 +12,10 @@ use crate::{
 
 /// Parses a record, and warns about contents that an operator has to correct.
 pub(super) fn read_record(entry: &mut JobEntry, record: Record) -> RecordRead {
-    if entry.pending.is_some() || Some(record.version) == entry.version {
+    if entry.pending.is_some() {
+        return RecordRead::Unusable;
+    }
+    if Some(record.version) == entry.version {
         return RecordRead::Unchanged;
     }
     let name = &entry.definition.name;
@@ -24,7 +27,7 @@ pub(super) fn read_record(entry: &mut JobEntry, record: Record) -> RecordRead {
         }
         Err(error) => {
             log_unreadable(entry, &error);
-            RecordRead::Unchanged
+            RecordRead::Unusable
         }
     }
 }

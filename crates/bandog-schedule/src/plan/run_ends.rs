@@ -1,5 +1,7 @@
 //! Ends of runs: either the run itself has ended, or the node that ran it has died.
 
+use std::sync::Arc;
+
 use bandog_core::Holding;
 
 use super::{
@@ -38,17 +40,23 @@ impl Death {
 
 /// Applies the end of a run: counts the run, records its end, and retries the run if the job's policy allows a retry.
 pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, ended: &RunEnd) {
-    // Whether this is the run that has ended.
-    let is_it = |live: &LiveRun| live.id == ended.id && live.fence == ended.fence;
-    let Some(at) = state.running.iter().position(is_it) else {
+    end(state, context, plan, ended, false);
+}
+
+/// As [`end_run`], for a run that ended some time ago. No node repeats it, and its end is no death of a node.
+pub(crate) fn end_run_for_good(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, ended: &RunEnd) {
+    end(state, context, plan, ended, true);
+}
+
+fn end(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, ended: &RunEnd, for_good: bool) {
+    let Some(live) = take(state, context, ended) else {
         plan.is_fenced = true;
         return;
     };
-    let live = state.running.remove(at);
     state.busy = Some((live.started, ended.at.max(live.started)));
     let is_cut_short = matches!(ended.state, State::Interrupted | State::Lost);
-    let may_retry = is_cut_short && context.policy.on_crash.retries() && !live.cancel;
-    let death = if ended.state == State::Lost { Some(count_death(state, context, &live)) } else { None };
+    let may_retry = is_cut_short && context.policy.on_crash.retries() && !live.cancel && !for_good;
+    let death = if ended.state == State::Lost && !for_good { Some(count_death(state, context, &live)) } else { None };
     let will_retry = may_retry && death.as_ref().is_none_or(|death| !death.is_last);
     if will_retry {
         let (id, kind, tick) = (live.id, live.kind, live.tick);
@@ -86,14 +94,34 @@ pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
     record_end(state, context, plan, live, ended, will_retry);
 }
 
-/// Retries or records the runs of a node whose session has expired.
+/// Removes the run that has ended from the runs under way. After the store has lost its data, the record can have the run
+/// as it was earlier: with an earlier attempt, or in the queue.
+fn take(state: &mut JobState, context: &PlanContext<'_>, ended: &RunEnd) -> Option<LiveRun> {
+    let is_it = |live: &LiveRun| {
+        live.id == ended.id && (live.fence == ended.fence || state.awaits_copies(live.started, context.now))
+    };
+    if let Some(at) = state.running.iter().position(is_it) {
+        return Some(LiveRun { fence: ended.fence, ..state.running.remove(at) });
+    }
+    let is_queued = |queued: &QueuedRun| queued.id == ended.id && state.awaits_copies(queued.tick, context.now);
+    let at = state.queue.iter().position(is_queued)?;
+    let QueuedRun { id, kind, tick, .. } = state.queue.remove(at)?;
+    let (fence, attempt, node) = (ended.fence, ended.attempt, Arc::clone(context.node));
+    Some(LiveRun { id, kind, tick, due: tick, attempt, fence, started: ended.at, node, session: None, cancel: false })
+}
+
+/// Retries or records the runs of a node whose session has expired. After the store has lost its data, the runs from
+/// before wait a little: copies of other nodes can show that they are over.
 pub(super) fn end_runs_of_dead_node(
     state: &mut JobState,
     context: &PlanContext<'_>,
     plan: &mut Plan,
     holding: &Holding,
 ) {
-    while let Some(at) = state.running.iter().position(|live| live.holding().as_ref() == Some(holding)) {
+    let is_dead = |state: &JobState, live: &LiveRun| {
+        live.holding().as_ref() == Some(holding) && !state.awaits_copies(live.started, context.now)
+    };
+    while let Some(at) = state.running.iter().position(|live| is_dead(state, live)) {
         let live = state.running.remove(at);
         // `busy` is not set, because the time of the death is unknown. So ticks after the start of this run do not
         // count as overlapping with the run.

@@ -135,21 +135,24 @@ fn replace(
     }
 }
 
-/// Whether a run is queued, and the overlap policy allows one more run.
-fn can_start(state: &JobState, policy: &Policy) -> bool {
-    !state.queue.is_empty() && state.running.len() < policy.overlap.max_runs()
+/// The position of the next queued run, if the overlap policy allows one more run.
+fn startable(state: &JobState, context: &PlanContext<'_>) -> Option<usize> {
+    if state.running.len() >= context.policy.overlap.max_runs() {
+        return None;
+    }
+    state.queue.iter().position(|queued| !state.awaits_copies(queued.tick, context.now))
 }
 
 /// Starts queued runs on this node, until the overlap policy or the number of free slots allows no further run.
 pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
-    while can_start(state, context.policy) {
+    while let Some(at) = startable(state, context) {
         if plan.starts >= context.free_slots {
             plan.is_starved = context.is_current;
             // The run may start on another node. Of a queue with earlier runs the other nodes know already.
             plan.is_news |= plan.begins_queue;
             return;
         }
-        let Some(QueuedRun { id, kind, tick, attempt }) = state.queue.pop_front() else { return };
+        let Some(QueuedRun { id, kind, tick, attempt }) = state.queue.remove(at) else { return };
         if state.queue.is_empty() {
             // Frees the memory of the queue. There might be a million jobs, and few of them have queued runs.
             state.queue = VecDeque::new();

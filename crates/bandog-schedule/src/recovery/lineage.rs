@@ -1,6 +1,12 @@
 //! Compares a record in the store with the copy that a node remembers.
 
-use crate::state::{JobState, LiveRun};
+use std::collections::HashSet;
+
+use crate::{
+    Kind,
+    state::{JobState, LiveRun, QueuedRun},
+    trigger::UnixMs,
+};
 
 /// How the record in the store relates to the node's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +38,12 @@ impl Lineage {
 pub(super) fn lacks(state: &JobState, known: &JobState, is_later: bool) -> bool {
     // Whether the watermark or the fence of the record is smaller than that of the copy.
     let is_behind = || state.watermark < known.watermark || state.fence < known.fence;
-    // Whether a run is under way in the record, but has ended according to the copy.
-    let is_undone = || state.running.iter().any(|live| has_ended(known, live));
+    // Whether a run is under way or queued in the record, but is over according to the copy.
+    let is_undone = || {
+        let open = OpenRuns::of(state, known);
+        state.running.iter().any(|live| open.is_over(live))
+            || state.queue.iter().any(|queued| open.is_queue_over(queued))
+    };
     match Lineage::of(state, known) {
         Lineage::Same => is_later || is_behind() || is_undone(),
         Lineage::Recreated => false,
@@ -47,9 +57,67 @@ pub(super) fn is_beyond(state: &JobState, known: &JobState) -> bool {
     state.watermark > known.watermark || state.fence > known.fence || state.run > known.run
 }
 
-/// Whether the run has started and ended according to this state. Such a run is never under way again.
-pub(super) fn has_ended(state: &JobState, live: &LiveRun) -> bool {
-    live.fence <= state.fence && !has(state, live)
+/// The runs of a node's copy that are under way or queued. They show which runs of the record are over.
+pub(super) struct OpenRuns<'a> {
+    known: &'a JobState,
+    /// The ticks of the schedule.
+    ticks: HashSet<UnixMs>,
+    /// The numbers of the runs that operators have started.
+    ids: HashSet<u64>,
+    /// If the store has lost the record: the creation of the new one. Earlier ticks were claimed before the loss.
+    lost: Option<UnixMs>,
+}
+
+impl<'a> OpenRuns<'a> {
+    pub(super) fn of(state: &JobState, known: &'a JobState) -> Self {
+        let (mut ticks, mut ids) = (HashSet::new(), HashSet::new());
+        if !state.is_idle() {
+            let running = known.running.iter().map(|live| (live.kind, live.id, live.tick));
+            let queued = known.queue.iter().map(|queued| (queued.kind, queued.id, queued.tick));
+            for (kind, id, tick) in running.chain(queued) {
+                if is_of_schedule(kind) {
+                    ticks.insert(tick)
+                } else {
+                    ids.insert(id)
+                };
+            }
+        }
+        let is_lost = Lineage::of(state, known) == Lineage::StoreLost;
+        let lost = state.born.as_ref().filter(|_| is_lost).map(|born| born.at);
+        Self { known, ticks, ids, lost }
+    }
+
+    /// Whether the run of the record is over according to the copy. A later attempt of the run has the same tick and the
+    /// same number, so it does not start again what is over.
+    pub(super) fn is_over(&self, live: &LiveRun) -> bool {
+        let Self { known, .. } = self;
+        // A fence is a time, so a run that began after the copy was made has a greater fence.
+        let is_older = live.fence <= known.fence || self.is_before_loss(live.kind, live.tick);
+        is_older && !has(known, live) && self.is_claimed_and_closed(live.kind, live.id, live.tick)
+    }
+
+    /// As [`OpenRuns::is_over`], for a run that waits in the queue of a record that the store had lost.
+    pub(super) fn is_queue_over(&self, queued: &QueuedRun) -> bool {
+        self.is_before_loss(queued.kind, queued.tick) && self.is_claimed_and_closed(queued.kind, queued.id, queued.tick)
+    }
+
+    fn is_claimed_and_closed(&self, kind: Kind, id: u64, tick: UnixMs) -> bool {
+        match is_of_schedule(kind) {
+            true => tick <= self.known.watermark && !self.ticks.contains(&tick),
+            false => id <= self.known.run && !self.ids.contains(&id),
+        }
+    }
+
+    fn is_before_loss(&self, kind: Kind, tick: UnixMs) -> bool {
+        is_of_schedule(kind) && self.lost.is_some_and(|lost| tick < lost)
+    }
+}
+
+fn is_of_schedule(kind: Kind) -> bool {
+    match kind {
+        Kind::Scheduled | Kind::CatchUp | Kind::Unclaimed => true,
+        Kind::Manual | Kind::Backfill => false,
+    }
 }
 
 /// Whether the run is under way according to this state.

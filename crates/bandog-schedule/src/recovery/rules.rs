@@ -4,12 +4,12 @@
 //! have claimed ticks that the copy does not have. So if a tick might have been claimed before the loss, the tick is
 //! recorded as missed and never runs. The watermark (the newest tick that was ever claimed) never falls.
 
-use super::lineage::{Lineage, has, has_ended, is_beyond, is_fresh, lacks};
+use super::lineage::{Lineage, OpenRuns, has, is_beyond, is_fresh, lacks};
 use crate::{
     Kind, State,
     misfire::TickRange,
-    plan::{KnownRecord, Plan, PlanContext, RunEnd, add_history_line, end_run},
-    state::{Creation, HistoryEntry, JobSpec, JobState, LiveRun},
+    plan::{KnownRecord, Plan, PlanContext, RunEnd, add_history_line, end_run_for_good},
+    state::{Creation, HistoryEntry, JobSpec, JobState, LiveRun, QueuedRun},
     trigger::UnixMs,
 };
 
@@ -58,19 +58,25 @@ fn raise_numbers(state: &mut JobState, known: &JobState) {
     }
 }
 
-/// Ends the runs that are under way in the record, but have ended according to the node's copy.
+/// Ends the runs that are under way or queued in the record, but are over according to the node's copy. They do not run
+/// again, also if it is not known how they ended.
 fn settle_ended_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) {
-    let over: Vec<LiveRun> = state.running.iter().filter(|live| has_ended(known, live)).cloned().collect();
+    let open = OpenRuns::of(state, known);
+    let over: Vec<LiveRun> = state.running.iter().filter(|live| open.is_over(live)).cloned().collect();
     for live in over {
-        let end = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
-        if end.is_none() && !is_ours(context, &live) {
-            // Another node executes this run. Either that node reports the end, or its session expires.
-            continue;
-        }
+        let is_its_end = |last: &HistoryEntry| (last.id, last.tick) == (live.id, live.tick);
+        let end = known.last.as_deref().filter(|last| is_its_end(last));
         let end_state = end.map_or(State::Lost, |last| last.state);
         let error = end.map_or_else(|| Some(END_UNKNOWN.to_owned()), |last| last.error.clone());
         let (id, fence, attempt, at) = (live.id, live.fence, live.attempt, context.now);
-        end_run(state, context, plan, &RunEnd { id, fence, attempt, state: end_state, at, error, note: None });
+        end_run_for_good(state, context, plan, &RunEnd { id, fence, attempt, state: end_state, at, error, note: None });
+    }
+    let over: Vec<QueuedRun> = state.queue.iter().filter(|queued| open.is_queue_over(queued)).copied().collect();
+    state.queue.retain(|queued| !over.contains(queued));
+    for QueuedRun { tick, .. } in over {
+        state.counts.lost += 1;
+        plan.lost.add(tick);
+        add_history_line(state, plan, history_range((tick, tick, 1), State::Lost, context.now, END_UNKNOWN));
     }
 }
 
@@ -160,7 +166,8 @@ fn take_over(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, k
     state.running.extend(known.running.iter().cloned());
     let mut lost = TickRange::default();
     if context.policy.on_crash.retries() {
-        state.queue.extend(known.queue.iter().copied());
+        // They might have started after this node had read the record.
+        state.queue.extend(known.queue.iter().map(|queued| QueuedRun { attempt: queued.attempt + 1, ..*queued }));
     } else {
         known.queue.iter().for_each(|queued| lost.add(queued.tick));
     }

@@ -107,6 +107,15 @@ fn a_record_that_another_node_created_after_a_loss_is_no_rollback() {
 }
 
 #[test]
+fn a_record_that_is_read_during_a_swap_does_not_hide_the_loss() {
+    let mut entry = entry("a");
+    assert_eq!(recover(&mut entry, RecordRead::Unusable, Some("b"), T0), Recovered::Nothing);
+    let mut created = state(&entry, "b");
+    created.born.iter_mut().for_each(|born| born.at = T0 + 9000);
+    assert_eq!(recover(&mut entry, found(1, created), None, T0), Recovered::Behind { is_rollback: false });
+}
+
+#[test]
 fn a_tick_that_ran_unclaimed_is_no_sign_of_a_rollback() {
     let mut entry = entry("a");
     let stored = state(&entry, "a");

@@ -1,12 +1,16 @@
 //! The laws that each history of jobs must obey, under all faults. A tick is a time at which a job is due.
 //!
 //! - `once`: no attempt of a tick starts twice, and a second attempt has a reason;
+//! - `again`: a run that is complete does not start again after the store was emptied, unless its node was killed or
+//!   paused meanwhile;
 //! - `fences`: fences increase with each claim of a run;
 //! - `early`: no run starts before its tick;
 //! - `overlap`: in the whole cluster, a job never has more simultaneous runs than its policy allows;
 //! - `accounts`: each tick runs, or the store counts it with the reason why it did not run;
 //! - `takeover`: runs of a dead node are taken over in time;
 //! - `sessions`: no run is claimed under an ended session, and a stopped node leaves no session.
+//!
+//! If the store was emptied, only `once`, `again` and `sessions` are checked: the numbers of runs and the counters are lost.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -51,8 +55,16 @@ pub(crate) fn check(history: &History) -> Findings {
     let mut findings = Findings::default();
     let mut by_job: Vec<Vec<&Start>> = vec![Vec::new(); history.jobs.len()];
     history.starts.iter().for_each(|start| by_job[start.job].push(start));
+    let is_emptied = history.harms.iter().any(|harm| harm.kind == HarmKind::Emptied);
     for (starts, (job, tally)) in by_job.iter().zip(history.jobs.iter().zip(&history.tallies)) {
         once(history, job, starts, &mut findings);
+        if is_emptied {
+            again(history, job, starts, &mut findings);
+            let ran: HashSet<i64> = starts.iter().map(|start| start.tick).collect();
+            findings.ran += ran.len() as u64;
+            findings.totals.add(tally);
+            continue;
+        }
         fences(history, job, starts, &mut findings);
         early(history, job, starts, &mut findings);
         overlap(history, job, starts, &mut findings);
@@ -115,7 +127,9 @@ impl Findings {
 fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     let mut seen: HashMap<(i64, u32), &Start> = HashMap::new();
     for start in starts {
-        if let Some(first) = seen.insert((start.tick, start.attempt), start) {
+        if let Some(first) = seen.insert((start.tick, start.attempt), start)
+            && !(job.retry && start.attempt > 1 && was_cut_short(history, first, start))
+        {
             findings.duplicates += 1;
             let (tick, attempt) = (start.tick, start.attempt);
             findings.broken(
@@ -139,6 +153,35 @@ fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings
     }
 }
 
+/// A run that is complete does not start again. Its node remembers the end, unless it was killed. If the node was paused
+/// when the store was emptied, another node can have restored an older copy.
+fn again(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
+    let mut complete: HashMap<i64, (Nanos, u32)> = HashMap::new();
+    for start in starts {
+        if let Some((ended, node)) = complete.get(&start.tick).copied().filter(|(ended, _)| *ended < start.at) {
+            let is_paused = |harm: &Harm| {
+                let pauses = matches!(harm.kind, HarmKind::Stall | HarmKind::Starved | HarmKind::Cut);
+                pauses && harm.node == Some(node) && harm.from <= start.at && harm.to + SECOND >= ended
+            };
+            if !history.ended_between(node, ended, start.at) && !history.harms.iter().any(is_paused) {
+                let ago = (start.at - ended) / 1_000_000;
+                findings.broken("again", job, format!("complete {ago} ms before, on node {node}: {start:?}"));
+            }
+        }
+        if let Some((ended, End::Ok)) = start.end {
+            complete.insert(start.tick, (ended, start.node));
+        }
+    }
+}
+
+/// Whether the store was emptied during this attempt, so that no copy of the record has it. Then another attempt can have
+/// the same number.
+fn was_cut_short(history: &History, first: &Start, later: &Start) -> bool {
+    let during = first.at.saturating_sub(SECOND)..later.at;
+    let is_loss = |harm: &Harm| harm.kind == HarmKind::Emptied && during.contains(&harm.from);
+    !matches!(first.end, Some((_, End::Ok))) && history.harms.iter().any(is_loss)
+}
+
 /// Whether a takeover had a reason. There are three possible reasons:
 /// - the node of the previous attempt was killed or asked to stop;
 /// - this node might have lost its session;
@@ -151,7 +194,9 @@ fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool 
     if let Some(before) = before {
         let from = before.at.saturating_sub(history.terms.lease);
         let is_hindered = history.hindered(Some(before.node), from, start.at) >= enough;
-        let is_evicted = |harm: &Harm| harm.kind == HarmKind::Evicted && (from..=start.at).contains(&harm.from);
+        let is_evicted = |harm: &Harm| {
+            matches!(harm.kind, HarmKind::Evicted | HarmKind::Emptied) && (from..=start.at).contains(&harm.from)
+        };
         // A node that was asked to stop can still start a run that it claimed before.
         return history.ended_between(before.node, 0, start.at) || is_hindered || history.harms.iter().any(is_evicted);
     }
@@ -219,7 +264,7 @@ fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
             harm.node == Some(start.node) && harm.to - harm.from >= history.terms.lease / 3
         }
         // It is not known which node had the session, so it might have been this node.
-        HarmKind::Evicted => start.at < harm.from,
+        HarmKind::Evicted | HarmKind::Emptied => start.at < harm.from,
         HarmKind::Kill | HarmKind::Stop | HarmKind::Cut | HarmKind::Store | HarmKind::Locked | HarmKind::LogDeleted => {
             false
         }

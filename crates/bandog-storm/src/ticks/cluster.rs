@@ -98,6 +98,8 @@ struct Cluster {
     lives: BTreeMap<u32, Life>,
     /// The faults so far.
     harms: Vec<Harm>,
+    /// Whether the store is emptied.
+    empties: bool,
 }
 
 impl Cluster {
@@ -114,7 +116,8 @@ impl Cluster {
             StoreKind::Sqlite | StoreKind::Virtual | StoreKind::Lock => NodeStore::Sqlite(dir.join("ticks.db")),
         };
         let (nodes, lives, harms) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut cluster = Self { store, dir: dir.into(), jobs: args.jobs(), nodes, next: 0, lives, harms };
+        let empties = args.empty;
+        let mut cluster = Self { store, dir: dir.into(), jobs: args.jobs(), nodes, next: 0, lives, harms, empties };
         for _ in 0..args.nodes {
             let node = cluster.start();
             cluster.nodes.push(node);
@@ -155,6 +158,9 @@ impl Cluster {
         let at = fastrand::usize(..self.nodes.len());
         let stall = Duration::from_millis(fastrand::u64(100..4500));
         let is_redis = matches!(self.store, NodeStore::Redis(_));
+        if self.empties && is_redis && fastrand::u8(..4) == 0 {
+            return self.empty_store(at, stall);
+        }
         match fastrand::u8(..11) {
             0..3 => self.kill(at),
             3..5 => self.stop(at),
@@ -280,6 +286,32 @@ impl Cluster {
         thread::sleep(Duration::from_millis(fastrand::u64(..800)));
         server.restart();
         self.record_harm(HarmKind::Store, None, from);
+    }
+
+    /// Deletes all data of the store, while a node is paused and perhaps another one is killed.
+    fn empty_store(&mut self, at: usize, pause: Duration) {
+        let paused_from = now();
+        self.nodes[at].process.stop();
+        thread::sleep(pause / 2);
+        let other = (at + 1) % self.nodes.len();
+        let killed = fastrand::bool().then(|| {
+            let from = now();
+            self.nodes[other].process.kill();
+            self.nodes[other].process.wait(PATIENCE);
+            self.lives.insert(self.nodes[other].number, Life { killed: Some(from), asked: None });
+            from
+        });
+        let from = now();
+        let NodeStore::Redis(server) = &self.store else { return };
+        server.cmd(&["FLUSHALL"]);
+        self.record_harm(HarmKind::Emptied, None, from);
+        thread::sleep(pause / 2);
+        self.nodes[at].process.cont();
+        self.record_harm(HarmKind::Stall, Some(self.nodes[at].number), paused_from);
+        if let Some(from) = killed {
+            self.record_harm(HarmKind::Kill, Some(self.nodes[other].number), from);
+            self.replace(other, 8000);
+        }
     }
 
     /// Records a fault that began at `from` and has ended now.

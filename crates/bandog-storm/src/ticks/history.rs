@@ -118,6 +118,8 @@ pub(crate) enum HarmKind {
     Locked,
     /// The log of the database, the index of the log, or both were deleted while the nodes had these files open.
     LogDeleted,
+    /// All data of the store was deleted.
+    Emptied,
     /// A node's session (its lease in the store) was removed by force. The node notices this at its next renewal.
     Evicted,
 }
@@ -133,6 +135,7 @@ impl HarmKind {
             Self::Store => "store killed",
             Self::Locked => "file locked",
             Self::LogDeleted => "log deleted",
+            Self::Emptied => "store emptied",
             Self::Evicted => "session taken away",
         }
     }

@@ -71,6 +71,19 @@ fn a_tick_that_starts_twice_is_seen() {
 }
 
 #[test]
+fn a_complete_run_that_starts_again_after_a_loss_is_seen_unless_its_node_was_away() {
+    let mut history = good();
+    let last = history.starts[2].clone();
+    let at = last.at + SECOND;
+    let emptied = Harm { kind: HarmKind::Emptied, node: None, from: at - 200 * MS, to: at - 200 * MS };
+    history.harms.push(emptied);
+    history.starts.push(Start { attempt: 2, fence: 9, node: 1, at, end: Some((at + MS, End::Ok)), ..last });
+    breaks(&history, &["again"]);
+    history.harms.push(Harm { kind: HarmKind::Stall, node: Some(0), from: last.at, to: at });
+    breaks(&history, &[]);
+}
+
+#[test]
 fn a_takeover_without_a_reason_is_seen() {
     let mut history = taken_over(2 * SECOND);
     history.lives.insert(0, Life::default());

@@ -37,20 +37,15 @@ impl Node {
     }
 
     fn plan(&self, state: &mut JobState, now: UnixMs, events: &[Event]) -> Plan {
+        self.plan_with(1, state, now, events)
+    }
+
+    fn plan_with(&self, free_slots: usize, state: &mut JobState, now: UnixMs, events: &[Event]) -> Plan {
         let (trigger, policy, session) = (&self.trigger, &self.policy, Some(&self.session));
         let (now, here) = (T0 + now, Arc::from("here"));
         let all = &crate::pauses::AllJobsPause::default();
-        let context = PlanContext {
-            name: "job",
-            trigger,
-            policy,
-            now,
-            node: &here,
-            session,
-            free_slots: 1,
-            is_current: true,
-            all,
-        };
+        let context =
+            PlanContext { name: "job", trigger, policy, now, node: &here, session, free_slots, is_current: true, all };
         crate::plan::plan(state, &context, events)
     }
 }
@@ -167,4 +162,103 @@ fn a_run_of_this_node_continues_unless_others_have_claimed_its_tick() {
         node.plan(&mut state, 3500, &[memory(&JobState { fence: u64::MAX / 2, ..known.clone() }, true)]);
         assert_eq!(!state.running.is_empty(), goes_on, "{watermark}");
     }
+}
+
+/// The copies of two nodes: in the older one, the tick 3000 runs on another node; in the newer one, it has ended and two
+/// more ticks, too.
+fn copies(node: &Node) -> (JobState, JobState) {
+    let (mut older, other) = (node.born(0, "before"), Node::new());
+    other.plan(&mut older, 3000, &[]);
+    let mut newer = older.clone();
+    for now in [3400, 4400, 5400] {
+        let live = &newer.running[0];
+        let (id, fence, attempt, at) = (live.id, live.fence, live.attempt, T0 + now);
+        let ended = RunEnd { id, fence, attempt, state: State::Ok, at, error: None, note: None };
+        other.plan(&mut newer, now, &[Event::RunEnded(ended)]);
+        other.plan(&mut newer, now + 600, &[]);
+    }
+    (older, newer)
+}
+
+/// What is under way or queued of the tick 3000.
+fn open_runs(state: &JobState) -> usize {
+    let running = state.running.iter().filter(|live| live.tick == T0 + 3000).count();
+    running + state.queue.iter().filter(|queued| queued.tick == T0 + 3000).count()
+}
+
+/// The first node that restores the record has the older copy. The run has waited, has been queued again, or has started
+/// again, when the node with the newer copy comes.
+#[test]
+fn a_run_that_is_over_in_a_better_copy_ends_and_is_not_repeated() {
+    let mut node = Node::new();
+    node.policy.on_crash = crate::OnCrash::Retry;
+    let (older, newer) = copies(&node);
+    let dead = older.running[0].holding().unwrap();
+    for step in 0..3 {
+        let mut state = node.born(9000, "after");
+        node.plan(&mut state, 9100, &[memory(&older, false)]);
+        assert_eq!(open_runs(&state), 1, "{step}");
+        if step > 0 {
+            node.plan(&mut state, 13_999, &[Event::NodeDied(dead.clone())]);
+            assert!(state.running.iter().any(|live| live.attempt == 1), "it waits for the copies of other nodes");
+            node.plan_with(usize::from(step == 2), &mut state, 14_000, &[Event::NodeDied(dead.clone())]);
+            let again = state.running.iter().filter(|live| (live.tick, live.attempt) == (T0 + 3000, 2)).count();
+            assert_eq!((open_runs(&state), again), (1, usize::from(step == 2)), "{step}");
+        }
+        assert!(lacks(&state, &newer, false), "{step}");
+        node.plan(&mut state, 14_100, &[memory(&newer, false)]);
+        assert_eq!(open_runs(&state), 0, "{step}: {state:?}");
+        assert!(!lacks(&state, &newer, false), "{step}");
+        node.plan(&mut state, 14_100, &[memory(&older, false)]);
+        assert_eq!(open_runs(&state), 0, "{step}: the older copy changes nothing");
+    }
+}
+
+#[test]
+fn a_run_of_this_node_that_ended_long_ago_is_not_repeated_after_a_fall_back() {
+    let mut node = Node::new();
+    node.policy.on_crash = crate::OnCrash::Retry;
+    let mut state = node.born(0, "era");
+    node.plan(&mut state, 3000, &[]);
+    let mut known = state.clone();
+    known.running.clear();
+    known.fence += 1;
+    // Another node has changed the record after the loss.
+    state.run += 1;
+    node.plan(&mut state, 3500, &[memory(&known, true)]);
+    assert_eq!((open_runs(&state), state.counts.lost), (0, 1));
+    assert_eq!(state.last.as_ref().unwrap().error.as_deref(), Some(END_UNKNOWN));
+}
+
+#[test]
+fn runs_of_a_lost_record_wait_for_the_copies_of_all_nodes() {
+    let node = Node::new();
+    let (older, _) = copies(&node);
+    let mut state = node.born(9000, "after");
+    node.plan(&mut state, 9100, &[memory(&older, false)]);
+    let live = state.running[0].clone();
+    assert!(state.awaits_copies(live.started, T0 + 13_999) && !state.awaits_copies(live.started, T0 + 14_000));
+    assert!(!state.awaits_copies(T0 + 9000, T0 + 9100));
+    assert!(!node.born(9000, "new").awaits_copies(T0, T0 + 9100), "a new record has no copies");
+}
+
+#[test]
+fn a_queued_run_of_a_lost_record_waits_for_the_copies_and_has_the_next_attempt() {
+    let mut node = Node::new();
+    node.policy = Policy { on_crash: crate::OnCrash::Retry, ..Policy::new(Overlap::Queue(std::num::NonZeroU32::MIN)) };
+    let mut known = node.born(0, "before");
+    known.watermark = T0 + 3000;
+    known.queue.push_back(QueuedRun { id: 1, kind: Kind::Scheduled, tick: T0 + 3000, attempt: 1 });
+    let mut state = node.born(9000, "after");
+    node.plan(&mut state, 9000, &[memory(&known, false)]);
+    let mut ended = state.clone();
+    let end = RunEnd { id: 1, fence: 7, attempt: 1, state: State::Ok, at: T0 + 8990, error: None, note: None };
+    node.plan(&mut ended, 9100, &[Event::RunEnded(end.clone())]);
+    assert_eq!((open_runs(&ended), ended.counts.ok, ended.last_success), (0, 1, Some(T0 + 3000)));
+    for (now, attempts) in [(9100, vec![]), (13_999, vec![]), (14_000, vec![2])] {
+        node.plan(&mut state, now, &[]);
+        let of_tick = state.running.iter().filter(|live| live.tick == T0 + 3000);
+        assert_eq!(of_tick.map(|live| live.attempt).collect::<Vec<_>>(), attempts, "{now}");
+    }
+    assert!(node.plan(&mut state, 14_100, &[Event::RunEnded(end)]).is_fenced, "another attempt is under way");
 }
