@@ -11,8 +11,8 @@ use tokio::{
 };
 
 use crate::{
-    Job, Jobs, Scope,
-    dispatch::{Dispatcher, JobEntry, Message, POLL_INTERVAL, Timekeeper},
+    Job, Jobs, RunRow, Scope,
+    dispatch::{Dispatcher, JobEntry, Message, OnFailure, POLL_INTERVAL, Timekeeper},
     inject::Shares,
     meters,
     nodes::check_node,
@@ -40,6 +40,7 @@ pub struct Scheduler {
     clock: Option<Clock>,
     poll_interval: Option<Duration>,
     node: Option<String>,
+    on_failure: Option<OnFailure>,
     entries: Vec<JobEntry>,
     /// For each job in `entries`, in the same order: the place in the source where the job was made.
     locations: Vec<&'static Location<'static>>,
@@ -85,6 +86,38 @@ impl Scheduler {
     /// cancels the remaining runs. Default: 30 s.
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = Some(time);
+        self
+    }
+
+    /// Calls this function for each run that has failed for good, so that no further attempt follows: its state is
+    /// [`State::Failed`](crate::State::Failed), [`State::TimedOut`](crate::State::TimedOut) or
+    /// [`State::Lost`](crate::State::Lost). Runs that an operator or a stop has cancelled, and ticks that did not run, are
+    /// no failures.
+    ///
+    /// The node that has recorded the end calls it: after a crash, another node than that of the run. Each call is a task
+    /// of its own, which a stop does not wait for. So a failure is reported at most once, and not at all if this node ends
+    /// before the call has ended.
+    ///
+    /// ```
+    /// use bandog::schedule::{Job, Run, RunRow, Scheduler};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// let (failed, mut failures) = tokio::sync::mpsc::unbounded_channel();
+    /// let job = Job::once("report").run(async |_: Run| Err("no paper"));
+    /// let scheduler = Scheduler::new().job(job).on_failure(move |run: RunRow| {
+    ///     let failed = failed.clone();
+    ///     async move { drop(failed.send(run)) }
+    /// });
+    /// let running = scheduler.start().await?;
+    /// assert_eq!(failures.recv().await.and_then(|run| run.error).as_deref(), Some("no paper"));
+    /// running.stop().await }
+    /// ```
+    pub fn on_failure<F, G>(mut self, report: F) -> Self
+    where
+        F: Fn(RunRow) -> G + Send + Sync + 'static,
+        G: Future<Output = ()> + Send + 'static,
+    {
+        self.on_failure = Some(Arc::new(move |run| Box::pin(report(run))));
         self
     }
 
@@ -160,6 +193,7 @@ impl Scheduler {
             clock,
             poll_interval,
             node,
+            on_failure,
             mut entries,
             locations,
             mut errors,
@@ -209,6 +243,7 @@ impl Scheduler {
             (mail.clone(), mailbox),
         )
         .with_pauses(pauses)
+        .with_failures(on_failure)
         .start();
         Ok(Running { mail, jobs: client.as_ref().map(Jobs::over), drain: drain.unwrap_or(DRAIN), task })
     }
@@ -332,6 +367,19 @@ impl Running {
         self.end(self.drain).await
     }
 
+    /// Claims no further tick, and waits until the present runs have ended by themselves, for whatever time. Meanwhile another
+    /// scheduler of this program can take the place of this one, with other jobs: a reload. Afterwards, [`Running::stop`]
+    /// ends the wait: then the runs can continue for the time of [`Scheduler::drain`] only.
+    ///
+    /// # Errors
+    /// As [`Running::stop`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after its first poll, no tick is claimed any more.
+    pub async fn retire(&self) -> Result<()> {
+        self.end_after(None).await
+    }
+
     /// Queries and commands for the jobs in the store. None if the scheduler has no store.
     pub fn jobs(&self) -> Option<Jobs> {
         self.jobs.clone()
@@ -363,6 +411,10 @@ impl Running {
 
     /// Stops the scheduler with this drain, and waits for the end of the stop.
     pub(crate) async fn end(&self, drain: Duration) -> Result<()> {
+        self.end_after(Some(drain)).await
+    }
+
+    async fn end_after(&self, drain: Option<Duration>) -> Result<()> {
         let (done, answer) = oneshot::channel();
         if self.mail.send(Message::Stop { drain, done }).is_err() {
             return Ok(());
@@ -375,6 +427,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         let (done, _) = oneshot::channel();
         // If the scheduler was stopped before, there is nothing to do.
-        let _ = self.mail.send(Message::Stop { drain: Duration::ZERO, done });
+        let _ = self.mail.send(Message::Stop { drain: Some(Duration::ZERO), done });
     }
 }

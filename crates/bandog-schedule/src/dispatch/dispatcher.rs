@@ -14,7 +14,7 @@ use super::{
     follower::Follower,
     local_jobs::LocalJobs,
     mailbox::{Mailbox, Message},
-    planner::Planner,
+    planner::{OnFailure, Planner},
     polls::POLL_INTERVAL,
     shutdown::{OpenWork, Shutdown},
     time::Timekeeper,
@@ -55,6 +55,12 @@ impl Dispatcher {
     /// Sets the pauses that are known at the start.
     pub(crate) fn with_pauses(mut self, pauses: KnownPauses) -> Self {
         self.planner.set_pauses(pauses);
+        self
+    }
+
+    /// Sets the function that is called for each run that has failed for good.
+    pub(crate) fn with_failures(mut self, on_failure: Option<OnFailure>) -> Self {
+        self.planner.set_on_failure(on_failure);
         self
     }
 
@@ -120,8 +126,9 @@ impl Dispatcher {
             Message::EndDrain => self.shutdown.end_drain(self.planner.local().moment()),
             Message::Stop { drain, done } => {
                 // `Running::stop` sends this message. When `Running` is dropped, it sends the message a second time.
-                // The second message is ignored.
-                if self.shutdown.begin(self.planner.local().moment() + drain, done) {
+                // The second message is ignored, except after `Running::retire`.
+                let until = drain.map(|drain| self.planner.local().moment() + drain);
+                if self.shutdown.begin(until, done) {
                     tracing::info!(running = self.planner.local().pool().running(), "the scheduler stops");
                     self.planner.local_mut().pool_mut().close();
                 }

@@ -25,8 +25,9 @@ pub(crate) enum Message {
         error: Option<String>,
         note: Option<String>,
     },
+    /// `drain`: none means that the runs can continue for whatever time.
     Stop {
-        drain: Duration,
+        drain: Option<Duration>,
         done: oneshot::Sender<Result<()>>,
     },
     /// Ends the drain now.

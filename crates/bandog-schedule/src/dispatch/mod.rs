@@ -49,6 +49,6 @@ mod time;
 #[cfg(test)]
 pub(crate) use self::entry::PendingSwap;
 pub(crate) use self::{
-    dispatcher::Dispatcher, entry::JobEntry, mailbox::Message, missed::MissedTicks, polls::POLL_INTERVAL,
-    time::Timekeeper,
+    dispatcher::Dispatcher, entry::JobEntry, mailbox::Message, missed::MissedTicks, planner::OnFailure,
+    polls::POLL_INTERVAL, time::Timekeeper,
 };

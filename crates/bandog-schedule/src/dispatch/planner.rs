@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bandog_core::{Holding, Record, Result, Swap, Swapped, Version};
+use futures_util::future::BoxFuture;
 
 use super::{
     answers::{AfterAnswer, Answered, take_answer},
@@ -20,7 +21,7 @@ use super::{
     store::StoreIo,
 };
 use crate::{
-    Kind, Overlap, State, meters,
+    Kind, Overlap, RunRow, State, meters,
     pauses::KnownPauses,
     plan::{Event, Plan, RunEnd},
     recovery::{RecordRead, Recovered, recover},
@@ -41,7 +42,12 @@ pub(super) struct Planner {
     rests: Rests,
     /// Swaps that are sent at the end of the round.
     swaps: Vec<(JobId, Swap)>,
+    /// Called for each run that has failed for good.
+    on_failure: Option<OnFailure>,
 }
+
+/// The program's function for runs that have failed for good.
+pub(crate) type OnFailure = Arc<dyn Fn(RunRow) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What the caller has to do after the planner has handled a record, or an answer to a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +71,12 @@ impl Planner {
             backlogs: Backlogs::default(),
             rests: Rests::default(),
             swaps: Vec::new(),
+            on_failure: None,
         }
+    }
+
+    pub(super) fn set_on_failure(&mut self, on_failure: Option<OnFailure>) {
+        self.on_failure = on_failure;
     }
 
     pub(super) fn local(&self) -> &LocalJobs {
@@ -201,6 +212,7 @@ impl Planner {
             self.local.jobs()[job].show_state();
         }
         self.missed.add(job, plan, || self.local.moment());
+        self.report_failures(job, plan);
         self.log_backlog(job);
         if plan.is_news
             && let Some(store) = store
@@ -211,6 +223,15 @@ impl Planner {
             self.local.join_slot_queue(job);
         }
         self.schedule_next(job);
+    }
+
+    /// Calls the program's function for the runs that this node has recorded as failed. Each call is a task of its own.
+    fn report_failures(&self, job: JobId, plan: &Plan) {
+        let Some(on_failure) = &self.on_failure else { return };
+        for failed in &plan.failures {
+            let (on_failure, row) = (Arc::clone(on_failure), failed.row(self.local.jobs().name(job)));
+            tokio::spawn(async move { on_failure(row).await });
+        }
     }
 
     /// Starts and cancels local runs until they match the job's state.

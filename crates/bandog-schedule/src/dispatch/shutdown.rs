@@ -18,15 +18,15 @@ pub(super) struct Shutdown {
 
 #[derive(Debug)]
 struct Stop {
-    /// End of the drain.
-    until: Moment,
+    /// End of the drain. None: the runs can continue for whatever time, until a further stop sets it.
+    until: Option<Moment>,
     /// Whether the drain is over and the runs are cancelled.
     is_drained: bool,
     /// Since this time, no run is under way and the store answers, but some events are not written. None if this is not
     /// the case now.
     refused_since: Option<Moment>,
-    /// Receives the result of the stop.
-    done: oneshot::Sender<Result<()>>,
+    /// They receive the result of the stop.
+    done: Vec<oneshot::Sender<Result<()>>>,
 }
 
 /// The work that a stop might have to wait for.
@@ -40,12 +40,17 @@ pub(super) struct OpenWork {
 }
 
 impl Shutdown {
-    /// Begins the stop. `until`: the end of the drain. Returns false if a stop has begun before.
-    pub(super) fn begin(&mut self, until: Moment, done: oneshot::Sender<Result<()>>) -> bool {
-        if self.stop.is_some() {
+    /// Begins the stop. `until`: the end of the drain. Returns false if a stop has begun before. Then this call only ends
+    /// a drain that has no end.
+    pub(super) fn begin(&mut self, until: Option<Moment>, done: oneshot::Sender<Result<()>>) -> bool {
+        if let Some(stop) = &mut self.stop {
+            if stop.until.is_none() {
+                stop.until = until;
+                stop.done.push(done);
+            }
             return false;
         }
-        self.stop = Some(Stop { until, is_drained: false, refused_since: None, done });
+        self.stop = Some(Stop { until, is_drained: false, refused_since: None, done: vec![done] });
         true
     }
 
@@ -55,19 +60,18 @@ impl Shutdown {
 
     /// Makes the drain end now.
     pub(super) fn end_drain(&mut self, now: Moment) {
-        self.stop.iter_mut().for_each(|stop| stop.until = now);
+        self.stop.iter_mut().for_each(|stop| stop.until = Some(now));
     }
 
     /// Whether the runs have to be cancelled now, because the drain is over. Returns true only once.
     pub(super) fn drain_has_ended(&mut self, now: Moment) -> bool {
-        let Some(stop) = self.stop.as_mut().filter(|stop| !stop.is_drained && stop.until <= now) else { return false };
-        stop.is_drained = true;
-        true
+        let is_due = |stop: &Stop| !stop.is_drained && stop.until.is_some_and(|until| until <= now);
+        self.stop.as_mut().filter(|stop| is_due(stop)).map(|stop| stop.is_drained = true).is_some()
     }
 
-    /// Time until the end of the drain. None if there is no stop or its drain is over.
+    /// Time until the end of the drain. None if there is no stop, or its drain is over or has no end.
     pub(super) fn until_drain_end(&self, now: Moment) -> Option<Duration> {
-        self.stop.as_ref().filter(|stop| !stop.is_drained).map(|stop| stop.until.since(now))
+        Some(self.stop.as_ref().filter(|stop| !stop.is_drained)?.until?.since(now))
     }
 
     /// Whether the dispatcher can end now.
@@ -87,11 +91,11 @@ impl Shutdown {
         work.is_settled || is_late || is_refused
     }
 
-    /// Answers the caller of the stop.
+    /// Answers the callers of the stop.
     pub(super) fn finish(self, result: Result<()>) {
-        if let Some(stop) = self.stop {
+        for done in self.stop.into_iter().flat_map(|stop| stop.done) {
             // The caller might have dropped its future.
-            let _ = stop.done.send(result);
+            let _ = done.send(result.clone());
         }
     }
 
@@ -126,7 +130,7 @@ mod tests {
 
     fn stopping(until: u64) -> Shutdown {
         let mut shutdown = Shutdown::default();
-        assert!(shutdown.begin(at(until), oneshot::channel().0));
+        assert!(shutdown.begin(Some(at(until)), oneshot::channel().0));
         shutdown
     }
 
@@ -145,8 +149,20 @@ mod tests {
     #[test]
     fn a_second_stop_changes_nothing() {
         let mut shutdown = stopping(30);
-        assert!(!shutdown.begin(at(5), oneshot::channel().0));
+        assert!(!shutdown.begin(Some(at(5)), oneshot::channel().0));
         assert!(!shutdown.drain_has_ended(at(5)));
+    }
+
+    #[test]
+    fn a_drain_without_an_end_is_ended_by_a_stop() {
+        let (mut shutdown, (first, mut first_done), (second, mut second_done)) =
+            (Shutdown::default(), oneshot::channel(), oneshot::channel());
+        assert!(shutdown.begin(None, first));
+        assert_eq!((shutdown.until_drain_end(at(9)), shutdown.drain_has_ended(at(1_000_000))), (None, false));
+        assert!(!shutdown.begin(Some(at(5)), second));
+        assert!(shutdown.drain_has_ended(at(5)));
+        shutdown.finish(Ok(()));
+        assert!(matches!((first_done.try_recv(), second_done.try_recv()), (Ok(Ok(())), Ok(Ok(())))));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub(super) fn record_end(
         note: ended.note,
         retried: will_retry,
     };
+    if matches!(past.state, State::Failed | State::TimedOut | State::Lost) && !will_retry {
+        plan.failures.push(past.clone());
+    }
     if context.session.is_some() || state.spec.is_some() {
         state.last = Some(Box::new(HistoryEntry { note: None, ..past.clone() }));
     }

@@ -167,7 +167,10 @@ pub(super) fn unclaimed_ended(state: &mut JobState, context: &PlanContext<'_>, p
             state.last_success = state.last_success.max(Some(past.tick));
         }
         State::Cancelled | State::Interrupted => state.counts.cancelled += 1,
-        _ => state.counts.failed += 1,
+        _ => {
+            state.counts.failed += 1;
+            plan.failures.push(past.clone());
+        }
     }
     state.last = Some(Box::new(HistoryEntry { note: None, ..past.clone() }));
     add_history_line(state, plan, past.clone());

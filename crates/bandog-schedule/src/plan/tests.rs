@@ -257,9 +257,14 @@ fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
             1 => {
                 assert_eq!((plan.starts, plan.lost.ticks, plan.died.ticks), (0, 1, 0));
                 assert_eq!((job.state.counts.lost, &job.state.deaths), (1, &None));
+                assert_eq!(
+                    plan.failures.iter().map(|run| (run.tick, run.state)).collect::<Vec<_>>(),
+                    [(T0, State::Lost)]
+                );
             }
             _ => {
                 assert_eq!((plan.starts, plan.lost.ticks, plan.died.ticks, job.state.counts.lost), (1, 0, 1, 0));
+                assert_eq!(plan.failures, [], "another attempt follows");
                 let live = &job.state.running[0];
                 assert_eq!((live.tick, live.attempt, live.id), (T0, 2, 1));
                 assert!(live.fence > fence);

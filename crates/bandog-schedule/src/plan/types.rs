@@ -120,6 +120,8 @@ pub(crate) struct Plan {
     pub(crate) lost: TickRange,
     /// Ticks whose node died during the run, and that run again.
     pub(crate) died: TickRange,
+    /// The runs that have failed for good: no further attempt follows.
+    pub(crate) failures: Vec<HistoryEntry>,
     /// Whether the plan restored a record that the store had lost. If so, `missed` and `lost` contain ticks that might
     /// have run before the loss.
     pub(crate) is_restored: bool,

@@ -14,6 +14,7 @@ mod metrics;
 mod news;
 mod observers;
 mod refusals;
+mod reload;
 mod runs;
 mod shared;
 mod signals;
