@@ -74,12 +74,15 @@ The file:
   once, all(N)), window, misfire_grace, on_crash (abandon, retry, retry(N)), timeout, grace, lease,
   retry, pause_after, jitter, scope, store_down, revision, enabled, directory and env; with cron
   also dialect, day_match and daylight. A table [defaults] has values for all jobs, such as zone,
-  directory, timeout and env. zones = \"system\" before the first job uses the machine's time zones.
+  directory, timeout and env. on_failure is a command (or a text for sh -c) for a run that has
+  failed for good: it gets also BANDOG_STATE, BANDOG_ERROR, BANDOG_NODE and BANDOG_RUN. zones = \"system\" before the first job uses the machine's time zones.
 
 Signals:
-  TERM, INT, HUP and QUIT stop bandog: it claims no further tick, lets present runs continue for
+  TERM, INT and QUIT stop bandog: it claims no further tick, lets present runs continue for
   --drain, then terminates them (TERM, KILL after 4 s), and other nodes take over. A second
   signal kills all commands immediately.
+  HUP reads the file again: jobs are added, changed and removed, and present runs go on. If the
+  file has mistakes, the jobs stay as they are. On a terminal, HUP stops bandog.
 
 Exit codes:
     0  stopped by one signal; with --check: the file is correct
@@ -102,12 +105,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     // `Listening::open` also installs the recorder of the metrics. So this call comes before the creation of the first
     // client: the recorder would miss metrics that are registered earlier.
     let page = args.http.map(|address| Listening::open(address, &args.page)).transpose()?;
-    runtime::block_on_with_io(serve::serve(
-        &file,
-        &args.file.display().to_string(),
-        &store,
-        args.drain,
-        args.output,
-        page,
-    ))
+    runtime::block_on_with_io(serve::serve(file, &args.file, &store, args.drain, args.output, page))
 }

@@ -1,6 +1,10 @@
 //! The signals that the command receives, in order, with their origin.
 
-use std::{fs, io, thread};
+use std::{
+    fs,
+    io::{self, IsTerminal},
+    thread,
+};
 
 use rustix::process::Signal;
 use signal_hook::{
@@ -32,6 +36,15 @@ impl Caught {
     pub(crate) fn is_child(self) -> bool {
         self.signal == Signal::CHILD
     }
+}
+
+/// What a signal asks a service to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// To read its files again.
+    Reload,
+    /// To exit.
+    End(Signal),
 }
 
 /// The caught signals.
@@ -82,6 +95,30 @@ impl Signals {
             let caught = self.next().await;
             if ENDING.contains(&caught.signal) {
                 return caught.signal;
+            }
+        }
+    }
+
+    /// The next signal that asks a service for something. HUP asks for a reload, except from the kernel and on a terminal:
+    /// there it means that the terminal is gone.
+    pub(crate) async fn request(&mut self) -> Request {
+        let is_on_terminal = || io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
+        loop {
+            let Caught { signal, from_kernel } = self.next().await;
+            if signal == Signal::HUP && !from_kernel && !is_on_terminal() {
+                return Request::Reload;
+            }
+            if ENDING.contains(&signal) {
+                return Request::End(signal);
+            }
+        }
+    }
+
+    /// The next request to exit. Requests for a reload are dropped.
+    pub(crate) async fn end_request(&mut self) -> Signal {
+        loop {
+            if let Request::End(signal) = self.request().await {
+                return signal;
             }
         }
     }

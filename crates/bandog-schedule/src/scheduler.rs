@@ -94,8 +94,8 @@ impl Scheduler {
     /// [`State::Lost`](crate::State::Lost). Runs that an operator or a stop has cancelled, and ticks that did not run, are
     /// no failures.
     ///
-    /// The node that has recorded the end calls it: after a crash, another node than that of the run. Each call is a task
-    /// of its own, which a stop does not wait for. So a failure is reported at most once, and not at all if this node ends
+    /// The node that has recorded the end calls it: after a crash, another node than that of the run. The function must not
+    /// block; its future is a task of its own, which a stop does not wait for. So a failure is reported at most once, and not at all if this node ends
     /// before the call has ended.
     ///
     /// ```

@@ -1,6 +1,7 @@
 //! Prints the jobs of a file, without running them.
 
 use std::{
+    ffi::OsString,
     io::{self, Write},
     num::NonZeroU32,
     time::{Duration, SystemTime},
@@ -34,6 +35,8 @@ pub(super) struct JobJson<'a> {
     enabled: bool,
     next: Vec<String>,
     command: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_failure: Option<Vec<String>>,
     directory: Option<String>,
     env: Vec<&'a str>,
     initial_delay_ms: u128,
@@ -64,7 +67,8 @@ impl<'a> From<&'a JobEntry> for JobJson<'a> {
             next: next.iter().map(|time| time.at(&zone).to_string()).collect(),
             zone: zone.to_string(),
             enabled: entry.enabled,
-            command: entry.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: words(&entry.command),
+            on_failure: entry.on_failure.as_deref().map(words),
             directory: entry.directory.as_ref().map(|path| path.display().to_string()),
             env: entry.env.iter().map(|(name, _)| name.as_str()).collect(),
             initial_delay_ms: entry.initial_delay.as_millis(),
@@ -86,14 +90,23 @@ impl<'a> From<&'a JobEntry> for JobJson<'a> {
     }
 }
 
+/// The words of a command.
+fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// Number of fires whose distances are compared with the jitter.
 const COMPARED: usize = 50;
 
 /// Warns if the command of a job cannot be run now, and if its jitter is too long.
 pub(super) fn warn(entry: &JobEntry) {
-    if let Err(missing) = program::check(&entry.command, &entry.env, entry.directory.as_deref()) {
-        let program = entry.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        report(&format!("{}: {missing}: {program:?}; its runs will fail until it exists", entry.name));
+    let commands =
+        [(Some(&entry.command), "its runs will fail"), (entry.on_failure.as_ref(), "on_failure has no effect")];
+    for (command, effect) in commands.into_iter().filter_map(|(command, effect)| Some((command?, effect))) {
+        if let Err(missing) = program::check(command, &entry.env, entry.directory.as_deref()) {
+            let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+            report(&format!("{}: {missing}: {program:?}; {effect} until it exists", entry.name));
+        }
     }
     let fires = entry.fires(SystemTime::now().into(), COMPARED);
     let gap =
@@ -132,12 +145,14 @@ pub(super) fn lines(entry: &JobEntry, row: Option<&JobRow>) -> Vec<String> {
             Some(_) | None => "never again".to_owned(),
         },
     };
-    vec![
+    let mut lines = vec![
         format!("{}: {} ({})", escaped(job.name), job.description, job.zone),
         format!("  next    {next}"),
         format!("  command {}", quoted(&job.command)),
-        format!("  policy  {}", policy(entry, row.map(|row| Duration::from_millis(row.lease_ms)))),
-    ]
+    ];
+    lines.extend(job.on_failure.map(|command| format!("  on_failure {}", quoted(&command))));
+    lines.push(format!("  policy  {}", policy(entry, row.map(|row| Duration::from_millis(row.lease_ms)))));
+    lines
 }
 
 /// The next fires. The first fire is read from the row in the store. The later fires are computed from the first fire.

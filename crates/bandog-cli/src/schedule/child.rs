@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use bandog::schedule::RunRow;
 use bandog_cron::{Time, Zone};
 use signal_hook::low_level::signal_name;
 use tokio::{
@@ -100,6 +101,19 @@ impl fmt::Display for Failure {
 }
 
 impl CommandSpec {
+    /// The command for a run of this job that has failed for good. Variables tell how it ended.
+    pub(super) fn after(&self, command: &[OsString], failed: &RunRow) -> Self {
+        let told = [
+            ("BANDOG_STATE", failed.state.as_str().to_owned()),
+            ("BANDOG_ERROR", failed.error.clone().unwrap_or_default()),
+            ("BANDOG_NODE", failed.node.clone().unwrap_or_default()),
+            ("BANDOG_RUN", failed.id.to_string()),
+        ];
+        // A variable cannot contain a zero byte.
+        let told = told.map(|(name, value)| (name.to_owned(), value.replace('\0', "")));
+        Self { command: command.to_vec(), env: self.env.iter().cloned().chain(told).collect(), ..self.clone() }
+    }
+
     /// Runs the command to its end. When `cancelled` resolves, all processes of the command get TERM, and after the
     /// grace period KILL. When `hurried` resolves, all processes of the command are killed immediately.
     ///

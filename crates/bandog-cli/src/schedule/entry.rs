@@ -18,11 +18,13 @@ const REPORT: Duration = Duration::from_secs(1);
 const MISFIRE_GRACE: Duration = Duration::from_secs(60);
 
 /// A job of a file, without mistakes. Keys that are missing in the file have their default values.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct JobEntry {
     pub(super) name: String,
     pub(super) trigger: Trigger,
     pub(super) command: Vec<OsString>,
+    /// The command for a run that has failed for good.
+    pub(super) on_failure: Option<Vec<OsString>>,
     /// The working directory of the command. None means that of bandog.
     pub(super) directory: Option<PathBuf>,
     pub(super) env: Vec<(String, String)>,
@@ -41,7 +43,7 @@ pub(super) struct JobEntry {
 }
 
 /// Settings of a job that few files have. None means the default of [`Job`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Rare {
     pub(super) window: Option<Duration>,
     pub(super) grace: Option<Duration>,
@@ -52,7 +54,7 @@ pub(super) struct Rare {
 }
 
 /// The trigger of a job.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Trigger {
     /// An expression and its time zone.
     Cron(Box<Cron>),

@@ -1,7 +1,7 @@
 //! A parsed file of jobs, or a folder of such files.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read},
     num::NonZeroUsize,
@@ -63,6 +63,20 @@ impl JobFile {
             all.jobs.extend(jobs);
         }
         Ok(all)
+    }
+
+    /// The names of the jobs that this file has and the other one does not have, that both have with different values, and
+    /// that only the other one has.
+    pub(super) fn changes<'a>(&'a self, before: &'a Self) -> [Vec<&'a str>; 3] {
+        let old: BTreeMap<&str, &JobEntry> = before.jobs.iter().map(|job| (job.name.as_str(), job)).collect();
+        let new: BTreeSet<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
+        let is_changed = |job: &&JobEntry| old.get(job.name.as_str()).is_some_and(|old| *old != *job);
+        let name = |job: &'a JobEntry| job.name.as_str();
+        [
+            self.jobs.iter().map(name).filter(|name| !old.contains_key(name)).collect(),
+            self.jobs.iter().filter(is_changed).map(name).collect(),
+            before.jobs.iter().map(name).filter(|name| !new.contains(name)).collect(),
+        ]
     }
 
     /// Maximum number of simultaneous runs.

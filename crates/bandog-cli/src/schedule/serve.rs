@@ -1,18 +1,25 @@
 //! Runs the jobs until a signal.
 
 use std::{
+    collections::HashMap,
     future::pending,
+    path::Path,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bandog::{
     Client, Error,
-    schedule::{Job, Jobs, MAX_NOTE, Run, Scheduler},
+    schedule::{Jobs, MAX_NOTE, Run, RunRow, Running, Scheduler},
 };
 use rustix::process::Signal;
 use signal_hook::low_level::signal_name;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    task::{JoinSet, spawn_blocking},
+    time::{sleep, timeout},
+};
 
 use super::{
     check,
@@ -22,11 +29,11 @@ use super::{
     output::OutputFormat,
 };
 use crate::{
-    console::{report, report_queued},
+    console::{escaped, report, report_queued},
     exit_code::ExitCode,
     fault::Fault,
-    http::Listening,
-    signals::Signals,
+    http::{Listening, Serving},
+    signals::{Request, Signals},
     store::Store,
 };
 
@@ -48,99 +55,252 @@ struct RunningCommands {
     running: watch::Sender<usize>,
     /// Set when the jobs have been printed. A command that is due earlier waits for this flag.
     begin: watch::Sender<bool>,
+    /// Set by the first signal: the runs of earlier versions of the file may continue for the drain only.
+    stop: watch::Sender<bool>,
     /// Set by a second signal: all commands are killed immediately.
     hurry: watch::Sender<bool>,
 }
 
-/// Runs the jobs of a file over this store until a signal comes. `called` is the file's name in messages.
+/// Time for which the command of a failed run may take, before it is terminated.
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time between two attempts to start the jobs of a file that was read again.
+const RELOAD_RETRY: Duration = Duration::from_secs(1);
+
+/// What the jobs of each version of the file have in common.
+struct Service<'a> {
+    path: &'a Path,
+    store: &'a Store,
+    client: Client,
+    drain: Duration,
+    output: OutputFormat,
+    commands: Arc<RunningCommands>,
+}
+
+/// Runs the jobs of a file over this store until a signal comes.
 pub(super) async fn serve(
-    file: &JobFile,
-    called: &str,
+    mut file: JobFile,
+    path: &Path,
     store: &Store,
     drain: Duration,
     output: OutputFormat,
     page: Option<Listening>,
 ) -> Result<ExitCode, Fault> {
     let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
-    let options = store.options()?.program(format!("bandog schedule {called}"));
+    let options = store.options()?.program(format!("bandog schedule {}", path.display()));
     let client = store.client(options)?;
-    let commands = Arc::<RunningCommands>::default();
-    let mut scheduler = Scheduler::over(&client).pool(file.pool().get()).drain(drain);
-    for entry in &file.jobs {
-        scheduler = scheduler.job(job(entry, store, output, &commands));
-    }
+    let service = Service { path, store, client, drain, output, commands: Arc::default() };
+    let Service { client, commands, .. } = &service;
     let start = async {
         client.ready().await?;
-        report(&format!("{} over {} ({})", counted(file, called), store.redacted(), store.origin()));
-        let running = scheduler.start().await?;
-        print_jobs(file, &Jobs::over(&client)).await;
+        report(&format!("{} over {} ({})", service.counted(&file), store.redacted(), store.origin()));
+        let running = service.scheduler(&file).start().await?;
+        service.print_jobs(file.jobs.iter()).await;
         Ok(running)
     };
-    let running = tokio::select! { biased;
-        signal = signals.ending() => {
+    let (started, mut reloads) = unless_stopped(&mut signals, start).await;
+    let mut running = match started {
+        Ok(running) => running.map_err(|error| store.fault(&error))?,
+        Err(signal) => {
             let _ = timeout(EXIT_TIMEOUT, client.close()).await;
             return Ok(ExitCode::Signal(signal.as_raw()));
         }
-        running = start => running.map_err(|error| store.fault(&error))?,
     };
     report("started");
-    let page = page.map(|page| page.serve(&client, store)).transpose()?;
+    let page = page.map(|page| page.serve(client, store)).transpose()?;
     commands.begin.send_replace(true);
-    let signal = signals.ending().await;
-    report_queued(&commands.stop_message(signal, drain));
-    tokio::select! { biased;
-        stopped = running.stop() => {
-            // The page is stopped last, so that it shows the end of the last runs.
-            if let Some(page) = page {
-                page.stop().await;
+    // The schedulers of earlier versions of the file. They claim nothing, and their runs go on.
+    let mut retired = JoinSet::new();
+    let signal = loop {
+        let request = if std::mem::take(&mut reloads) { Request::Reload } else { signals.request().await };
+        match request {
+            Request::End(signal) => break signal,
+            Request::Reload => {
+                let Some(new) = service.read_again(&file).await else { continue };
+                retired.spawn(retire(running, Arc::clone(commands)));
+                let (started, has_request) = unless_stopped(&mut signals, service.start_again(&new)).await;
+                running = match started {
+                    Ok(running) => running,
+                    Err(signal) => {
+                        report_queued(&commands.stop_message(signal, drain));
+                        return service.end(&mut signals, None, retired, page).await;
+                    }
+                };
+                reloads = has_request;
+                let [added, changed, _] = new.changes(&file);
+                let is_new = |entry: &&JobEntry| added.iter().chain(&changed).any(|name| *name == entry.name);
+                service.print_jobs(new.jobs.iter().filter(is_new)).await;
+                report_queued(&format!("{} from now on", service.counted(&new)));
+                file = new;
             }
-            leave(&client, stopped).await
         }
-        signal = signals.ending() => Ok(commands.kill_all(&client, signal).await),
+        while retired.try_join_next().is_some() {}
+    };
+    report_queued(&commands.stop_message(signal, drain));
+    service.end(&mut signals, Some(running), retired, page).await
+}
+
+/// Awaits a start, and returns its result, or the signal that asks to exit before. Also returns whether a reload was
+/// requested meanwhile.
+async fn unless_stopped<T>(signals: &mut Signals, start: impl Future<Output = T>) -> (Result<T, Signal>, bool) {
+    let (mut start, mut reloads) = (pin!(start), false);
+    loop {
+        tokio::select! { biased;
+            request = signals.request() => match request {
+                Request::End(signal) => return (Err(signal), reloads),
+                Request::Reload => reloads = true,
+            },
+            started = &mut start => return (Ok(started), reloads),
+        }
     }
 }
 
-/// Creates the job for the scheduler. Each run of the job runs the command of the entry.
-fn job(entry: &JobEntry, store: &Store, output: OutputFormat, commands: &Arc<RunningCommands>) -> Job {
-    let work = Arc::new(work(entry, store, output));
-    let commands = Arc::clone(commands);
-    entry.job().run(move |run| {
-        let (work, commands) = (Arc::clone(&work), Arc::clone(&commands));
-        async move { commands.run(&work, run).await }
-    })
+/// Lets the present runs of a scheduler end by themselves, until bandog stops.
+async fn retire(running: Running, commands: Arc<RunningCommands>) -> Result<(), Error> {
+    tokio::select! { biased;
+        retired = running.retire() => return retired,
+        () = raised(&commands.stop) => {}
+    }
+    running.stop().await
 }
 
-/// The command of a job, with its environment and its grace period.
-fn work(entry: &JobEntry, store: &Store, output: OutputFormat) -> CommandSpec {
-    CommandSpec {
-        job: entry.name.clone(),
-        command: entry.command.clone(),
-        directory: entry.directory.clone(),
-        env: entry.env.clone(),
-        url: store.for_child(),
-        grace: entry.rare.grace.unwrap_or(GRACE),
-        zone: entry.trigger.zone(),
-        output,
+impl Service<'_> {
+    /// The scheduler of the jobs of a file.
+    fn scheduler(&self, file: &JobFile) -> Scheduler {
+        let mut scheduler = Scheduler::over(&self.client).pool(file.pool().get()).drain(self.drain);
+        let mut after_failures = HashMap::new();
+        for entry in &file.jobs {
+            let work = Arc::new(self.work(entry));
+            if let Some(command) = &entry.on_failure {
+                after_failures.insert(entry.name.clone(), (Arc::clone(&work), command.clone()));
+            }
+            let commands = Arc::clone(&self.commands);
+            scheduler = scheduler.job(entry.job().run(move |run| {
+                let (work, commands) = (Arc::clone(&work), Arc::clone(&commands));
+                async move { commands.run(&work, run).await }
+            }));
+        }
+        let commands = Arc::clone(&self.commands);
+        scheduler.on_failure(move |failed| {
+            let work = after_failures.get(&failed.job).map(|(work, command)| work.after(command, &failed));
+            // It is counted from now on, so that a stop waits for it.
+            let running = work.is_some().then(|| RunningGuard::of(&commands));
+            let commands = Arc::clone(&commands);
+            async move {
+                if let Some(work) = work {
+                    commands.run_after(&work, &failed).await;
+                }
+                drop(running);
+            }
+        })
     }
-}
 
-/// The number of jobs and the size of the pool, as the beginning of a message.
-fn counted(file: &JobFile, called: &str) -> String {
-    let jobs = if file.jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", file.jobs.len()) };
-    format!("{jobs} of {called}, {} at a time,", file.pool())
-}
+    /// The command of a job, with its environment and its grace period.
+    fn work(&self, entry: &JobEntry) -> CommandSpec {
+        CommandSpec {
+            job: entry.name.clone(),
+            command: entry.command.clone(),
+            directory: entry.directory.clone(),
+            env: entry.env.clone(),
+            url: self.store.for_child(),
+            grace: entry.rare.grace.unwrap_or(GRACE),
+            zone: entry.trigger.zone(),
+            output: self.output,
+        }
+    }
 
-/// Prints each job's next fires and policies, and warns about commands that cannot run.
-async fn print_jobs(file: &JobFile, jobs: &Jobs) {
-    for entry in file.jobs.iter().take(PRINTED) {
-        // An error is ignored, because the scheduler itself reports a store that does not answer.
-        let row = jobs.show(&entry.name).await.ok();
-        report(&check::lines(entry, row.as_ref()).join("\n"));
+    /// Reads the file again. None if it has mistakes, or nothing has changed.
+    async fn read_again(&self, before: &JobFile) -> Option<JobFile> {
+        let path = self.path.to_owned();
+        let file = match spawn_blocking(move || JobFile::read(&path)).await {
+            Ok(Ok(file)) => file,
+            Ok(Err(fault)) => {
+                report_queued(&format!("HUP: the jobs stay as they are: {fault}"));
+                return None;
+            }
+            Err(error) => {
+                report_queued(&format!("HUP: the jobs stay as they are: {error}"));
+                return None;
+            }
+        };
+        let changes = file.changes(before);
+        if changes.iter().all(Vec::is_empty) && file.pool() == before.pool() {
+            report_queued("HUP: no job has changed");
+            return None;
+        }
+        let named = |(names, what): (&Vec<&str>, &str)| match &names[..] {
+            [] => None,
+            [name] => Some(format!("{what} {}", escaped(name))),
+            names => Some(format!("{what} {}", names.len())),
+        };
+        let words: Vec<_> = changes.iter().zip(["added:", "changed:", "removed:"]).filter_map(named).collect();
+        report_queued(&format!("HUP: {}", if words.is_empty() { "another pool".to_owned() } else { words.join(", ") }));
+        Some(file)
     }
-    if file.jobs.len() > PRINTED {
-        report(&format!("and {} more jobs: --check prints all", file.jobs.len() - PRINTED));
+
+    /// Starts the jobs of a file that was read again. If the store does not answer, tries again.
+    async fn start_again(&self, file: &JobFile) -> Running {
+        loop {
+            match self.scheduler(file).start().await {
+                Ok(running) => return running,
+                Err(error) => {
+                    report_queued(&format!("the changed jobs cannot start, next attempt in 1s: {error}"));
+                    sleep(RELOAD_RETRY).await;
+                }
+            }
+        }
     }
-    file.jobs.iter().for_each(check::warn);
+
+    /// Stops all schedulers, and the page. A further signal kills all commands.
+    async fn end(
+        &self,
+        signals: &mut Signals,
+        running: Option<Running>,
+        mut retired: JoinSet<Result<(), Error>>,
+        page: Option<Serving>,
+    ) -> Result<ExitCode, Fault> {
+        self.commands.stop.send_replace(true);
+        let stop = async {
+            let stopped = match running {
+                Some(running) => running.stop().await,
+                None => Ok(()),
+            };
+            while retired.join_next().await.is_some() {}
+            // The commands of failed runs.
+            let _ = timeout(self.drain, self.commands.ended()).await;
+            stopped
+        };
+        tokio::select! { biased;
+            stopped = stop => {
+                // The page is stopped last, so that it shows the end of the last runs.
+                if let Some(page) = page {
+                    page.stop().await;
+                }
+                leave(&self.client, stopped).await
+            }
+            signal = signals.end_request() => Ok(self.commands.kill_all(&self.client, signal).await),
+        }
+    }
+
+    /// The number of jobs and the size of the pool, as the beginning of a message.
+    fn counted(&self, file: &JobFile) -> String {
+        let jobs = if file.jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", file.jobs.len()) };
+        format!("{jobs} of {}, {} at a time,", self.path.display(), file.pool())
+    }
+
+    /// Prints each job's next fires and policies, and warns about commands that cannot run.
+    async fn print_jobs(&self, entries: impl Iterator<Item = &JobEntry> + Clone) {
+        let jobs = Jobs::over(&self.client);
+        for entry in entries.clone().take(PRINTED) {
+            // An error is ignored, because the scheduler itself reports a store that does not answer.
+            let row = jobs.show(&entry.name).await.ok();
+            report(&check::lines(entry, row.as_ref()).join("\n"));
+        }
+        let count = entries.clone().count();
+        if count > PRINTED {
+            report(&format!("and {} more jobs: --check prints all", count - PRINTED));
+        }
+        entries.for_each(check::warn);
+    }
 }
 
 /// Closes the client after the scheduler has stopped. `stopped` is the result of the stop.
@@ -158,7 +318,7 @@ impl RunningCommands {
     /// Runs the command `work` for one attempt of a run.
     async fn run(&self, work: &CommandSpec, run: Run) -> Result<(), Failure> {
         raised(&self.begin).await;
-        let running = RunningGuard::of(&self.running);
+        let running = RunningGuard::of(self);
         let run_id = RunId { tick: run.tick(), fence: run.fence().get(), attempt: run.attempt() };
         report_queued(&format!(
             "{}: runs for {} (attempt {}, fence {})",
@@ -186,6 +346,23 @@ impl RunningCommands {
         done.result
     }
 
+    /// Runs the command for a run that has failed for good.
+    async fn run_after(&self, work: &CommandSpec, failed: &RunRow) {
+        let Ok(tick) = failed.tick.parse() else { return };
+        let run_id = RunId { tick, fence: failed.fence.unwrap_or_default(), attempt: failed.attempt };
+        report_queued(&format!("{}: {}, runs its on_failure", work.job, failed.state.as_str()));
+        let done = work.run(&run_id, sleep(FAILURE_TIMEOUT), raised(&self.hurry)).await;
+        if let Err(failure) = done.result {
+            report_queued(&format!("{}: its on_failure failed: {failure}", work.job));
+        }
+    }
+
+    /// Waits until no command runs.
+    async fn ended(&self) {
+        // The wait fails only if the sender is dropped. The sender is borrowed here, so it cannot be dropped.
+        let _ = self.running.subscribe().wait_for(|runs| *runs == 0).await;
+    }
+
     /// The message after the first stop signal.
     fn stop_message(&self, signal: Signal, drain: Duration) -> String {
         let name = signal_name(signal.as_raw()).unwrap_or("a signal");
@@ -202,7 +379,7 @@ impl RunningCommands {
     async fn kill_all(&self, client: &Client, signal: Signal) -> ExitCode {
         self.hurry.send_replace(true);
         // Processes that still run after the timeout are left to their keepers.
-        let _ = timeout(KILL_TIMEOUT, self.running.subscribe().wait_for(|runs| *runs == 0)).await;
+        let _ = timeout(KILL_TIMEOUT, self.ended()).await;
         let _ = timeout(EXIT_TIMEOUT, client.close()).await;
         report_queued("stopped immediately");
         ExitCode::Signal(signal.as_raw())
@@ -216,16 +393,16 @@ async fn raised(flag: &watch::Sender<bool>) {
 }
 
 /// Counts a command as running, until this value is dropped.
-struct RunningGuard<'a>(&'a watch::Sender<usize>);
+struct RunningGuard(watch::Sender<usize>);
 
-impl<'a> RunningGuard<'a> {
-    fn of(count: &'a watch::Sender<usize>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(count)
+impl RunningGuard {
+    fn of(commands: &RunningCommands) -> Self {
+        commands.running.send_modify(|count| *count += 1);
+        Self(commands.running.clone())
     }
 }
 
-impl Drop for RunningGuard<'_> {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

@@ -28,6 +28,7 @@ mod manual;
 mod nested;
 mod page;
 mod queries;
+mod reload;
 mod schedule;
 mod several;
 mod signals;

@@ -1,7 +1,7 @@
 //! Plans this node's jobs, and applies the plans. A plan for a job of this process is applied immediately. A plan for a
 //! job of the store is applied when the store has confirmed the swap of the job's record.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bandog_core::{Holding, Record, Result, Swap, Swapped, Version};
 use futures_util::future::BoxFuture;
@@ -229,8 +229,11 @@ impl Planner {
     fn report_failures(&self, job: JobId, plan: &Plan) {
         let Some(on_failure) = &self.on_failure else { return };
         for failed in &plan.failures {
-            let (on_failure, row) = (Arc::clone(on_failure), failed.row(self.local.jobs().name(job)));
-            tokio::spawn(async move { on_failure(row).await });
+            let row = failed.row(self.local.jobs().name(job));
+            // A panic of the function must not end the scheduler. The hook of panics has printed it.
+            if let Ok(report) = std::panic::catch_unwind(AssertUnwindSafe(|| on_failure(row))) {
+                tokio::spawn(report);
+            }
         }
     }
 

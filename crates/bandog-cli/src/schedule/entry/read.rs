@@ -20,13 +20,14 @@ use crate::schedule::{
 };
 
 /// The keys of a job.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "name",
     "cron",
     "fixed_rate",
     "fixed_delay",
     "at",
     "command",
+    "on_failure",
     "directory",
     "zone",
     "initial_delay",
@@ -51,7 +52,8 @@ const KEYS: [&str; 28] = [
     "store_down",
 ];
 /// The keys of jobs that `[defaults]` can have.
-pub(in crate::schedule) const DEFAULTS: [&str; 20] = [
+pub(in crate::schedule) const DEFAULTS: [&str; 21] = [
+    "on_failure",
     "zone",
     "directory",
     "overlap",
@@ -117,7 +119,8 @@ pub(in crate::schedule) fn read<'a>(
     };
     let table = Table::new(&called, entries, &KEYS, mistakes).with_defaults(defaults);
     let name = table.required("name", header.clone(), name(table));
-    let command = table.required("command", header.clone(), command(table));
+    let command = table.required("command", header.clone(), self::command(table, "command"));
+    let on_failure = self::command(table, "on_failure");
     let trigger = trigger(table, header, text, zones);
     let initial_delay = initial_delay(table);
     let directory = directory(table);
@@ -140,6 +143,7 @@ pub(in crate::schedule) fn read<'a>(
     Some(JobEntry {
         name: name?.into(),
         command: command?,
+        on_failure,
         directory,
         env,
         initial_delay: initial_delay.unwrap_or_default(),
@@ -185,11 +189,11 @@ fn name<'a>(table: Table<'a>) -> Option<&'a str> {
     table.reject(value, format!("a name must have 1 to {MAX_NAME} bytes without control characters"))
 }
 
-/// Reads the command. An array contains the program and its arguments. A text is a command for the shell.
-fn command(table: Table<'_>) -> Option<Vec<OsString>> {
-    let (_, value) = table.get("command")?;
+/// Reads a command. An array contains the program and its arguments. A text is a command for the shell.
+fn command(table: Table<'_>, key: &str) -> Option<Vec<OsString>> {
+    let (_, value) = table.get(key)?;
     let words: Vec<&str> = match value.get_ref() {
-        DeValue::String(line) if line.trim().is_empty() => return table.reject(value, "command is empty"),
+        DeValue::String(line) if line.trim().is_empty() => return table.reject(value, format!("{key} is empty")),
         DeValue::String(line) => vec!["sh", "-c", line],
         DeValue::Array(list) => {
             let texts = list.iter().map(|word| match word.get_ref() {
@@ -205,12 +209,12 @@ fn command(table: Table<'_>) -> Option<Vec<OsString>> {
         other => {
             return table.reject(
                 value,
-                format!("command is {}; write [\"program\", \"word\"], or a text for the shell", kind(other)),
+                format!("{key} is {}; write [\"program\", \"word\"], or a text for the shell", kind(other)),
             );
         }
     };
     if words.first().is_none_or(|program| program.is_empty()) {
-        return table.reject(value, "command has no program");
+        return table.reject(value, format!("{key} has no program"));
     }
     if words.iter().any(|word| word.contains('\0')) {
         return table.reject(value, "a word of a command cannot contain a zero byte");
