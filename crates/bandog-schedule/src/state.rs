@@ -258,8 +258,12 @@ impl JobState {
 
     /// The values that the next tick depends on. A job with a fixed delay has no next tick while a run of any kind is
     /// under way or queued, because the next tick depends on the end of that run.
+    ///
+    /// If an older version of bandog paused a job with a fixed delay, the record has no next tick. Then the job is due when
+    /// the pause has ended.
     pub(crate) fn tick_cursor(&self) -> TickCursor {
-        let next_due = self.next_due.filter(|_| self.is_idle());
+        let now = || (!self.is_paused()).then_some(self.watermark + 1);
+        let next_due = self.next_due.or_else(now).filter(|_| self.is_idle());
         TickCursor { watermark: self.watermark, anchor: self.anchor, next_due }
     }
 

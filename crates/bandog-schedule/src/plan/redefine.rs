@@ -13,7 +13,7 @@ use crate::{
     misfire::TickRange,
     policy::Policy,
     state::{JobSpec, JobState},
-    trigger::{Trigger, UnixMs},
+    trigger::{Trigger, UnixMs, duration_ms},
 };
 
 /// Replaces the settings in the record by `spec`. The context has the trigger and the policy of the new settings.
@@ -39,7 +39,10 @@ pub(crate) fn redefine(state: &mut JobState, context: &PlanContext<'_>, spec: Bo
         match context.trigger {
             Trigger::FixedRate(_) => state.anchor = context.now,
             // Its tick is the anchor, and only ticks after the watermark fire.
-            Trigger::Once => state.anchor = context.now.max(state.watermark + 1),
+            Trigger::Once => {
+                let delay = duration_ms(context.policy.initial_delay);
+                state.anchor = context.now.saturating_add(delay).max(state.watermark + 1);
+            }
             Trigger::Cron(_) | Trigger::FixedDelay(_) | Trigger::At(_) | Trigger::Never => {}
         }
     }

@@ -813,3 +813,26 @@ fn a_job_that_becomes_once_runs_once() {
         assert_eq!([400, 5000, 3_600_000].map(|after| job.at(after, &[]).starts), [0; 3]);
     }
 }
+
+#[test]
+fn a_job_that_becomes_once_waits_for_its_initial_delay() {
+    let mut job = Fixture::every_second(Overlap::Skip);
+    job.trigger = Trigger::Once;
+    job.policy.initial_delay = std::time::Duration::from_secs(60);
+    job.redefine(300);
+    assert_eq!([300, 60_299, 60_300].map(|after| job.at(after, &[]).starts), [0, 0, 1]);
+}
+
+/// An older version removed the next tick of a fixed delay when it paused the job.
+#[test]
+fn a_fixed_delay_without_a_next_tick_runs_after_the_pause() {
+    let mut job = Fixture::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
+    job.at(0, &[]);
+    let ended = job.end(0, State::Ok, 10);
+    job.at(10, &[ended]);
+    job.state.next_due = None;
+    job.state.paused = Some(Box::new(crate::Paused { by: "me".into(), reason: "why".into(), at: String::new() }));
+    assert_eq!([20, 5000].map(|after| job.at(after, &[]).starts), [0; 2]);
+    job.state.paused = None;
+    assert_eq!(job.at(6000, &[]).starts, 1);
+}
