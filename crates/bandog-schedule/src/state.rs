@@ -262,8 +262,9 @@ impl JobState {
     /// If an older version of bandog paused a job with a fixed delay, the record has no next tick. Then the job is due when
     /// the pause has ended.
     pub(crate) fn tick_cursor(&self) -> TickCursor {
-        let now = || (!self.is_paused()).then_some(self.watermark + 1);
-        let next_due = self.next_due.or_else(now).filter(|_| self.is_idle());
+        let last = self.busy.map_or(self.watermark, |(_, end)| end.max(self.watermark));
+        let next_due = self.next_due.or_else(|| (!self.is_paused()).then_some(last.saturating_add(1)));
+        let next_due = next_due.filter(|_| self.is_idle());
         TickCursor { watermark: self.watermark, anchor: self.anchor, next_due }
     }
 

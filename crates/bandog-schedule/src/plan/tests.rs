@@ -816,7 +816,7 @@ fn a_job_that_becomes_once_runs_once() {
 
 #[test]
 fn a_job_that_becomes_once_waits_for_its_initial_delay() {
-    let mut job = Fixture::every_second(Overlap::Skip);
+    let mut job = Fixture::new(Trigger::Never, Policy::new(Overlap::Skip));
     job.trigger = Trigger::Once;
     job.policy.initial_delay = std::time::Duration::from_secs(60);
     job.redefine(300);
