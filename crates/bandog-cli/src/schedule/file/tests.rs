@@ -157,7 +157,7 @@ fn a_mistake_in_the_defaults_is_reported_once() {
         ],
     );
     for (defaults, words) in [
-        ("command = 'true'", "[defaults] has no key \"command\"; known keys are zone, directory, overlap"),
+        ("command = 'true'", "[defaults] has no key \"command\"; known keys are on_failure, zone, directory, overlap"),
         ("tmeout = '1s'", "[defaults] has no key \"tmeout\"; did you mean timeout?"),
         ("directory = ''", "directory takes the path of a directory"),
         ("env = 1", "env is a number"),
