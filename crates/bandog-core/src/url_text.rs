@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// contain the URL, because its password could be in it.
 pub fn url_text(url: &str) -> Result<&str> {
     let url = url.trim();
-    let quote = [url.chars().next(), url.chars().next_back()].into_iter().flatten().find(|c| matches!(c, '"' | '\''));
+    let quote = [url.chars().next(), url.chars().next_back()].into_iter().flatten().find(|c| is_quote(*c));
     if let Some(quote) = quote {
         return Err(Error::misused(format!(
             "the URL begins or ends with the quote {quote}: remove the quotes (files of variables are often read without a \
@@ -31,6 +31,10 @@ pub fn url_text(url: &str) -> Result<&str> {
         "the URL has {name} inside, as its character number {}: remove it (in a password, write %0A for a line feed)",
         at + 1
     )))
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'' | '`' | '\u{2018}'..='\u{201f}' | '\u{ab}' | '\u{bb}')
 }
 
 /// Whether a text with this character looks like the text without it.
@@ -56,6 +60,7 @@ mod tests {
             ("\"redis://:hunter2@db\"\n", "the quote \""),
             ("'redis://:hunter2@db'", "the quote '"),
             ("redis://:hunter2@db\"", "the quote \""),
+            ("\u{201c}redis://:hunter2@db\u{201d}", "the quote \u{201c}"),
             ("redis://:hunter2\n@db", "a line feed inside, as its character number 17"),
             ("redis://:hunter2@db\r\nredis://b", "a carriage return"),
             ("redis://:hunter2@d\tb", "a tab"),

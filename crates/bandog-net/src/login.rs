@@ -137,7 +137,9 @@ impl Login {
     /// What a server refuses that refuses the login, for messages.
     pub fn blamed(&self) -> String {
         match &self.source {
+            Source::Url(_) if self.user.is_none() => "the password in the URL".to_owned(),
             Source::Url(_) => "the user and the password in the URL".to_owned(),
+            Source::File(file) if self.user.is_none() => format!("the password in {file}"),
             Source::File(file) => format!("the user in the URL and the password in {file}"),
             Source::Program(_) => "the credentials that the program gave".to_owned(),
         }

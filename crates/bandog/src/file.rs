@@ -9,6 +9,18 @@ pub(crate) fn path(place: &str) -> Result<&str> {
     if path.is_empty() {
         return Err(Error::misused("the URL sqlite: names no file; write sqlite:PATH"));
     }
+    if path.trim() != path {
+        return Err(Error::misused(format!(
+            "the path in the URL \"sqlite:{place}\" begins or ends with a blank, so it would be another file: remove the \
+             blank, or write ./ before a name that begins with one"
+        )));
+    }
+    if let Some(variable) = path.split('/').find(|part| part.starts_with('$') || part.contains("${")) {
+        return Err(Error::misused(format!(
+            "the path in the URL sqlite:{place} contains {variable}, and no shell has replaced it: write the whole path (no part \
+             of it begins with $)"
+        )));
+    }
     let name = path.rsplit('/').next().unwrap_or(path);
     if name.eq_ignore_ascii_case(":memory:") || path == "memory:" {
         return Err(Error::misused(format!(

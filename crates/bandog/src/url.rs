@@ -59,6 +59,7 @@ impl Parts {
         }
         if !is_local(word) && word != "redis+unix" {
             check_blanks(rest, &shown)?;
+            check_signs(rest, &shown)?;
         }
         match word {
             "redis+unix" => check_socket(rest, &shown)?,
@@ -124,11 +125,14 @@ impl Parts {
             Some("java_skew") => self.java_skew = Some(duration(name, value)?),
             Some("replicas") => self.replicas = Some(count(name, value)?),
             Some("max_ttl") => self.max_ttl = Some(check_ttl("the URL's max_ttl", duration(name, value)?)?),
+            Some("prefix") if value.contains(char::is_whitespace) => {
+                return Err(Error::misused(format!("the URL {shown:?} has a blank in its prefix: write %20 for it")));
+            }
             Some("prefix") => self.prefix = decoded(value, shown)?,
             Some(_) | None => {
                 let own: String = of_client.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 let unknown = if seen.contains("sentinel_password") {
-                    "an unknown option after sentinel_password=, perhaps a part of the password (in it, write %26 for &)"
+                    "an unknown option after sentinel_password=, which may be a part of the password (in it, write %26 for &)"
                         .to_owned()
                 } else {
                     format!("the unknown option {name:?}")
@@ -150,6 +154,15 @@ fn name_of(option: &str) -> &str {
 fn split_scheme<'a>(url: &'a str, shown: &str) -> Result<(&'a str, &'a str)> {
     let found = url.split_once(':').filter(|(word, rest)| is_scheme(word) && (is_local(word) || !is_port(rest)));
     found.ok_or_else(|| {
+        if let Some((name, _)) = url.split_once('=').filter(|(name, value)| is_name(name) && value.contains("://")) {
+            return Error::misused(format!("the URL begins with {name}=, which is no part of it: remove that"));
+        }
+        if url.split_once('=').is_some_and(|(name, _)| is_name(name)) {
+            return Error::misused(format!(
+                "{shown:?} is not a URL but a list of settings: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, \
+                 mysql://USER:PASSWORD@HOST:PORT/DATABASE or redis://USER:PASSWORD@HOST:PORT"
+            ));
+        }
         if url.contains('@') {
             return without_scheme(shown);
         }
@@ -158,6 +171,12 @@ fn split_scheme<'a>(url: &'a str, shown: &str) -> Result<(&'a str, &'a str)> {
         }
         Error::misused(format!("{shown:?} is not a URL: write redis://HOST, sqlite:PATH or memory:"))
     })
+}
+
+/// Whether the text can be the name of a variable or of a setting.
+fn is_name(text: &str) -> bool {
+    let is_sign = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ' ');
+    text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(is_sign)
 }
 
 fn without_scheme(shown: &str) -> Error {
@@ -221,6 +240,20 @@ fn check_blanks(rest: &str, shown: &str) -> Result<()> {
     Err(Error::misused(format!(
         "the URL {shown:?} has a blank in its hosts or after them: write a comma without a blank between hosts, and %20 for a \
          blank in a name"
+    )))
+}
+
+/// Refuses options that are written as in other libraries. They would be hosts, or parts of a name.
+fn check_signs(rest: &str, shown: &str) -> Result<()> {
+    let (_, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let place = place.split('?').next().unwrap_or_default();
+    let hosts = place.trim_start_matches('/').split('/').next().unwrap_or_default();
+    if !place.contains(';') && !hosts.contains('=') {
+        return Ok(());
+    }
+    Err(Error::misused(format!(
+        "the URL {shown:?} has an option among its hosts: options follow a ? at the end, with & between them, and the login \
+         stands before the host, as in USER:PASSWORD@HOST (in a name, write %3B for ;)"
     )))
 }
 

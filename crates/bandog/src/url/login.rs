@@ -10,6 +10,6 @@ pub(super) fn follows_a_host(login: &str) -> bool {
 /// Whether the text after a colon is a port, as in `6379`, `6379/0` or `6379?timeout=1s`. If it is a port, the text
 /// before the colon is a host and not a scheme.
 pub(super) fn is_port(rest: &str) -> bool {
-    let port = rest.split(['/', '?']).next().unwrap_or_default();
+    let port = rest.split(['/', '?', ',']).next().unwrap_or_default();
     !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -29,6 +29,7 @@ pub fn without_secrets(url: &str) -> String {
 
 /// The URL in which `instead` replaces the password and the colon before the password.
 fn without_password(url: &str, instead: &str) -> String {
+    let url = &without_named_secret(url);
     if is_local(scheme_of(url)) {
         return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
     }
@@ -45,6 +46,29 @@ fn without_password(url: &str, instead: &str) -> String {
         Some((user, _)) if user.is_empty() && instead.is_empty() => format!("{scheme}://{place}"),
         Some((user, _)) => format!("{scheme}://{user}{instead}@{place}"),
         None => format!("{scheme}://{login}@{place}"),
+    }
+}
+
+/// Hides the end of a text from the value of a secret on, if the text is not written as a URL: settings with blanks,
+/// commas or semicolons between them, or the words of a command. Where such a value ends is not known.
+fn without_named_secret(url: &str) -> String {
+    const WORDS: [&str; 6] = ["password", "passwd", "pwd", "pass", "secret", "token"];
+    let has_scheme = is_scheme(scheme_of(url));
+    // The options of a URL with hosts are hidden one by one.
+    let is_option = |sign: char| has_scheme && !is_local(scheme_of(url)) && matches!(sign, '?' | '&');
+    let is_between = |sign: &char| sign.is_whitespace() || matches!(sign, ',' | ';' | '?' | '&' | '/');
+    let secret = url.match_indices('=').find_map(|(at, _)| {
+        let name_at =
+            url[..at].char_indices().rev().find(|(_, c)| is_between(c)).map(|(at, sign)| (at + sign.len_utf8(), sign));
+        let (start, sign) = name_at.unwrap_or((0, ' '));
+        let name = url[start..at].trim().to_ascii_lowercase();
+        (WORDS.iter().any(|word| name.ends_with(word)) && !is_option(sign)).then_some(at + 1)
+    });
+    // In the words of a command, each of them can be a password.
+    let blank = url.find(char::is_whitespace).filter(|_| !has_scheme).map(|at| at + 1);
+    match secret.into_iter().chain(blank).min() {
+        Some(at) => format!("{}***", &url[..at]),
+        None => url.to_owned(),
     }
 }
 

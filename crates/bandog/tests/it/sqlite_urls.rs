@@ -42,6 +42,27 @@ fn a_tilde_that_no_shell_has_replaced_is_refused() {
     refused("sqlite:~ada/x.db", &["begins with ~ada", "sqlite:./~ada/x.db"]);
 }
 
+/// With the blank, the file would be another one, and two programs would hold one lock.
+#[test]
+fn a_blank_at_an_end_of_the_path_is_refused() {
+    for url in
+        ["sqlite: /d/x.db", "sqlite:\t x.db", "sqlite:/d/x.db ?watchdog=1s", "sqlite:// /x.db", "sqlite:\u{a0}x.db"]
+    {
+        let error = ConnectOptions::parse(url).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misused, "{url:?}: {error}");
+    }
+    refused("sqlite: /d/x.db", &["begins or ends with a blank", "another file"]);
+    assert!(ConnectOptions::parse("sqlite:/d/my x.db").is_ok() && ConnectOptions::parse("sqlite:./ x.db").is_ok());
+}
+
+#[test]
+fn a_variable_that_no_shell_has_replaced_is_refused() {
+    for path in ["$HOME/x.db", "${HOME}/x.db", "/data/$USER/x.db", "/data/x-${USER}.db"] {
+        refused(&format!("sqlite:{path}"), &["no shell has replaced it", "write the whole path"]);
+    }
+    assert!(ConnectOptions::parse("sqlite:/d/a$b.db").is_ok());
+}
+
 #[test]
 fn a_database_in_memory_is_refused_in_every_spelling() {
     for rest in [

@@ -368,3 +368,41 @@ fn a_url_is_shown_without_its_password() {
     assert_eq!(without_secrets("redis://app:secret@db/2"), "redis://app@db/2");
     assert_eq!(without_secrets("redis://:secret@db/2"), "redis://db/2");
 }
+
+/// Settings of other libraries and words of commands are no URLs. Their passwords are hidden all the same.
+#[test]
+fn no_message_shows_a_password_of_settings_that_are_no_url() {
+    for (text, words) in [
+        ("host=127.0.0.1 port=5432 user=app password=hunter2 dbname=shop", "a list of settings"),
+        ("password=hunter2 host=db", "a list of settings"),
+        ("Server=db;User Id=app;Password=hunter2;Database=shop", "a list of settings"),
+        ("db:6379,password=hunter2,abortConnect=False", "has no scheme"),
+        ("redis://db:6379,password=hunter2,ssl=False", "options follow a ?"),
+        ("redis+cluster://db,password=hunter2", "options follow a ?"),
+        ("redis+sentinel://db,password=hunter2/orders", "options follow a ?"),
+        ("redis+quorum://a,b,password=hunter2", "options follow a ?"),
+        ("zookeeper://db,password=hunter2", "options follow a ?"),
+        ("postgres://db:5432/shop;user=app;password=hunter2", "options follow a ?"),
+        ("sqlserver://db;password=hunter2", "not supported yet"),
+        ("sqlite:/tmp/x.db?password=hunter2", "unknown option"),
+        ("memory:x?pwd=hunter2", "unknown option"),
+        ("redis-cli -h db -a hunter2", "is not a URL"),
+        ("BANDOG_URL=redis://app:hunter2@db", "begins with BANDOG_URL=, which is no part of it"),
+    ] {
+        let error = ConnectOptions::parse(text).unwrap_err().to_string();
+        assert!(error.contains(words) && !error.contains("hunter2"), "{text}: {error}");
+        assert!(!redact(text).contains("hunter2"), "{}", redact(text));
+    }
+    let url = "sqlite:/d/password=1/x.db";
+    assert!(ConnectOptions::parse(url).is_ok(), "a file may have such a name");
+    assert_eq!(redact("redis://h/0?prefix=a:&timeout=1s"), "redis://h/0?prefix=a:&timeout=1s");
+}
+
+#[test]
+fn a_blank_in_a_prefix_is_encoded() {
+    for prefix in [" x:", "x: ", "a b:"] {
+        let error = ConnectOptions::parse(format!("redis://h?prefix={prefix}&timeout=1s")).unwrap_err();
+        assert!(error.to_string().contains("write %20"), "{error}");
+    }
+    assert!(ConnectOptions::parse("redis://h?prefix=a%20b:").is_ok());
+}
