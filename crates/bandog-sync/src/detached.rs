@@ -12,13 +12,19 @@ use crate::{
 };
 
 /// The proof of a lock that was left in the store ([`crate::Guard::detach`]). As a text it can be passed to another
-/// process: it has no blanks and no quotes, and ends in `@` and the fence.
+/// process: it has no blanks and no quotes, and ends in `@` and the fence. A text that was changed is refused, because it
+/// has a checksum.
 ///
 /// ```
-/// let token: bandog::Token = "mutex@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7@1790000000162392".parse()?;
-/// assert_eq!(token.fence().get(), 1790000000162392);
-/// assert!("mutex".parse::<bandog::Token>().is_err());
-/// # Ok::<(), bandog::Error>(())
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// # let client = bandog::testing::client();
+/// let guard = client.mutex("deploy")?.lease(std::time::Duration::from_secs(60)).lock().await?;
+/// let token = guard.detach().await?;
+/// let text = token.to_string();
+/// assert!(text.ends_with(&format!("@{}", token.fence())));
+/// assert_eq!(text.parse::<bandog::Token>()?, token);
+/// assert!(text.replace("mutex", "read").parse::<bandog::Token>().is_err());
+/// # client.close().await }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Token {
@@ -31,6 +37,13 @@ pub struct Token {
 impl Token {
     pub(crate) fn of(kind: Kind, id: ClaimId, fence: Fence) -> Self {
         Self { kind, id, fence }
+    }
+
+    /// The checksum of the text, FNV-1a of 32 bits: a store finds the hold by its id, so it would not notice another kind,
+    /// number of permits or fence.
+    fn checksum(&self) -> u32 {
+        let text = format!("{}@{}@{}", self.kind, self.id, self.fence.get());
+        text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
     }
 
     /// What the claim holds: the kind of the lock, or the permits.
@@ -46,7 +59,7 @@ impl Token {
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}@{}", self.kind, self.id, self.fence.get())
+        write!(f, "{}@{}.{:08x}@{}", self.kind, self.id, self.checksum(), self.fence.get())
     }
 }
 
@@ -58,12 +71,13 @@ impl FromStr for Token {
         let parse_parts = || {
             let (kind, rest) = text.split_once('@')?;
             let (id, fence) = rest.split_once('@')?;
+            let (id, _) = id.rsplit_once('.')?;
             let fence = Fence::new(fence.parse().ok()?);
             Some(Self { kind: kind.parse().ok()?, id: id.parse().ok()?, fence })
         };
         parse_parts().filter(|token| token.to_string() == text).ok_or_else(|| {
             Error::misused(format!(
-                "{text:?} is not the token of a lock; it must be as `bandog acquire` has printed it"
+                "{text:?} is not the token of a lock, or was changed; it must be as `bandog acquire` has printed it"
             ))
         })
     }

@@ -96,18 +96,30 @@ fn wrong_uses_are_refused_before_any_change() {
         ),
         (&["acquire", "x", "--lease", "1h", "--url", "postgres://u@h/d?mode=advisory"], "use `bandog lock`"),
         (&["release", "x", "--token", "abc"], "is not the token of a lock"),
+        (&["release", "x", "--token", "mutex@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7.4b5555c2@43"], "was changed"),
         (&["release", "x"], "--token releases what `bandog acquire` has taken"),
         (&["extend", "x", "--lease", "1h"], "--token <TOKEN>"),
     ] {
         place.run(args).assert_ended(64, &[words]);
     }
-    let token = "mutex@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7@42";
+    let token = "mutex@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7.4b5555c2@42";
     place.run(&["release", "x", "--token", token, "--force"]).assert_ended(64, &["cannot be used with"]);
     assert!(!place.path("state").exists(), "a wrong command line created a store");
     // The default store does not exist yet.
     place.run(&["release", "x", "--token", token]).assert_ended(75, &["does not hold"]);
     place.run(&["extend", "x", "--token", token, "--lease", "1h"]).assert_ended(75, &["does not hold"]);
     assert!(!place.path("state").exists());
+}
+
+/// Without a standard output, the token would be lost, and nothing could release the lock.
+#[test]
+fn a_closed_standard_output_is_refused_before_the_lock_is_taken() {
+    let place = Place::new();
+    let command = format!("{} acquire x --lease 1h >&-", env!("CARGO_BIN_EXE_bandog"));
+    place.run(&Place::lock("outer", &[], &command)).assert_ended(64, &["standard output is closed"]);
+    place.run(&["acquire", "x", "--lease", "1h", "--wait", "0s"]).assert_ended(0, &[]);
+    let command = format!("{} acquire y --lease 1h > /dev/null", env!("CARGO_BIN_EXE_bandog"));
+    place.run(&Place::lock("outer", &[], &command)).assert_ended(0, &[]);
 }
 
 /// A command under a lock would wait for itself.

@@ -179,10 +179,29 @@ fn a_token_is_a_plain_text() {
     for text in ["", "mutex", "mutex@@1", "mutex@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7@-1", "odd@x:1@1"] {
         assert_eq!(kind(text.parse::<Token>()), Some(ErrorKind::Misused), "{text}");
     }
-    for kind in ["mutex", "fair", "read", "write", "permits:2/5"] {
-        let text = format!("{kind}@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7@42");
+    for (kind, checksum) in [
+        ("mutex", "4b5555c2"),
+        ("fair", "76e76da1"),
+        ("read", "4145891b"),
+        ("write", "d85919ca"),
+        ("permits:2/5", "14609e2d"),
+    ] {
+        let text = format!("{kind}@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7.{checksum}@42");
         let token: Token = text.parse().unwrap();
         assert_eq!((token.to_string(), token.kind().to_string(), token.fence().get()), (text, kind.to_owned(), 42));
+    }
+}
+
+/// The store finds a hold by its claim only. So a token whose other parts were changed must not free it.
+#[test]
+fn a_token_that_was_changed_is_refused() {
+    let text = "permits:2/5@0198b3a2-6f0c-8a44-9d5e-0123456789ab:7.14609e2d@42";
+    assert!(text.parse::<Token>().is_ok());
+    for (from, to) in
+        [("@42", "@43"), ("2/5", "1/5"), ("2/5", "2/9"), ("permits:2/5", "mutex"), (":7", ":8"), ("0198", "0199")]
+    {
+        let changed = text.replace(from, to);
+        assert_eq!(kind(changed.parse::<Token>()), Some(ErrorKind::Misused), "{changed}");
     }
 }
 
