@@ -1,6 +1,9 @@
 //! `bandog acquire`: takes a lock that another command releases.
 
-use std::{fs::File, time::Duration};
+use std::{
+    fs::File,
+    time::{Duration, Instant},
+};
 
 use bandog::{Client, Key, Token};
 use serde::Serialize;
@@ -18,7 +21,7 @@ use crate::{
     print::{self, Format},
     runtime,
     signals::Signals,
-    store::{self, Store},
+    store::{self, Store, until_answered},
 };
 
 /// Takes a lock for a limited time and ends; another command releases the lock.
@@ -55,7 +58,8 @@ pub(crate) struct Args {
     /// The time for which the lock is held, unless it is released or extended before: 100ms to 365d.
     #[arg(long, value_name = "DUR", value_parser = args::lease, allow_hyphen_values = true)]
     lease: Duration,
-    /// How long to wait for the lock; 0s tries once. Without this option there is no limit.
+    /// How long to wait for the lock, and for a store that does not answer yet; 0s tries once. Without this option, the
+    /// wait for the lock has no limit, and a store that does not answer is waited for 5 s.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
     wait: Option<Duration>,
     #[command(flatten)]
@@ -88,6 +92,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Key::new(&args.name).map_err(|error| store.fault(&error))?;
     let kind = args.choice.kind(&args.limit)?;
     let options = store.options()?;
+    if print::is_closed() {
+        return Err(Fault::usage(
+            "standard output is closed, so the token would be lost; redirect it to a file or a pipe",
+        ));
+    }
     runtime::block_on(async {
         let on_terminal = File::open("/dev/tty").is_ok();
         let mut signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
@@ -107,7 +116,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let handle = Handle::new(&client, &args.name, kind, Some(args.lease), &client.owner());
         let names = [args.name.as_str()];
         let progress = waiting::progress(&client, &names, args.wait.is_some());
-        let ended = match acquire(handle.acquire(args.wait), &mut signals, progress).await {
+        let locking = async {
+            match args.wait {
+                Some(wait) => {
+                    until_answered(Instant::now() + wait, async |rest| handle.acquire(Some(rest)).await).await
+                }
+                None => handle.acquire(None).await,
+            }
+        };
+        let ended = match acquire(locking, &mut signals, progress).await {
             Ok(Acquired::Guard(guard)) => match guard.detach().await {
                 Ok(token) => print_or_release(args, &token, &store, &client).await,
                 Err(error) => Err(store.fault(&error)),

@@ -34,6 +34,15 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
     writeln!(out)
 }
 
+/// Whether the program was started with a closed standard output. The standard library replaces it by `/dev/null`, which is
+/// open for reading, too. A shell opens `/dev/null` for writing only.
+pub(crate) fn is_closed() -> bool {
+    let out = io::stdout();
+    let (Ok(own), Ok(null)) = (rustix::fs::fstat(&out), rustix::fs::stat("/dev/null")) else { return false };
+    let is_for_reading = rustix::fs::fcntl_getfl(&out).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::RDWR));
+    own.st_rdev == null.st_rdev && is_for_reading
+}
+
 /// The exit code of a command that has printed its result. `result` says whether the printing succeeded.
 pub(crate) fn done(result: io::Result<()>) -> Result<ExitCode, Fault> {
     match result {

@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    io::{IsTerminal, stderr},
+    io::{self, IsTerminal, stderr},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -137,20 +137,23 @@ impl Store {
         }
     }
 
-    /// The path of the SQLite file, if the store is a file that does not exist. Queries do not create the file.
+    /// The path of the SQLite file, if the store is a file that does not exist or is empty. Queries do not create the file.
     fn missing_file(&self) -> Option<&Path> {
         let path = Path::new(split_options(self.url.strip_prefix("sqlite:")?).0);
-        let is_missing = !path.as_os_str().is_empty() && fs::exists(path).is_ok_and(|exists| !exists);
+        let is_missing = match fs::metadata(path) {
+            Ok(file) => file.is_file() && file.len() == 0,
+            Err(error) => error.kind() == io::ErrorKind::NotFound && !path.as_os_str().is_empty(),
+        };
         is_missing.then_some(path)
     }
 
     /// The error for a SQLite file that does not exist.
     fn missing(&self, path: &Path) -> Fault {
-        let origin = self.origin();
+        let (origin, state) = (self.origin(), if path.exists() { "is an empty file" } else { "does not exist" });
         Fault::new(
             ExitCode::Unavailable,
             format!(
-                "{path:?} ({origin}) does not exist; `bandog lock`, `bandog latch NAME set N` and `bandog schedule` create it"
+                "{path:?} ({origin}) {state}; `bandog lock`, `bandog latch NAME set N` and `bandog schedule` create it"
             ),
         )
     }

@@ -118,6 +118,19 @@ fn queries_create_no_database() {
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
 }
 
+/// Something has made the file, and no client its tables.
+#[test]
+fn an_empty_file_is_named_as_one() {
+    let place = Place::new();
+    fs::write(place.path("empty.db"), "").unwrap();
+    let url = ["--url", "sqlite:empty.db"];
+    for args in [&["show", "x"][..], &["ls"], &["doctor"], &["jobs", "ls"]] {
+        place.run(&[args, &url].concat()).assert_ended(69, &["empty.db", "is an empty file"]);
+    }
+    place.run(&[&["lock", "x"][..], &url, &["--", "true"]].concat()).assert_ended(0, &[]);
+    place.run(&[&["ls"][..], &url].concat()).assert_ended(0, &[]);
+}
+
 #[test]
 fn a_store_of_one_process_is_refused() {
     let place = Place::new();

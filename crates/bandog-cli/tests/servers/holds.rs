@@ -64,6 +64,7 @@ fn a_wait_with_a_limit_is_also_a_wait_for_the_store() {
     redis.kill();
     let mut lock = place.start(&["lock", "x", "--wait", "60s", "--url", &url, "--", "true"]);
     let mut latch = place.start(&["latch", "done", "wait", "--timeout", "60s", "--url", &url]);
+    let mut acquire = place.start(&["acquire", "y", "--lease", "1h", "--wait", "60s", "--url", &url]);
     // Without a limit, the wait for the store ends after 5 s; and so did those with one, if there were only one limit.
     let began = Instant::now();
     place
@@ -72,9 +73,11 @@ fn a_wait_with_a_limit_is_also_a_wait_for_the_store() {
     place.run(&["lock", "x", "--wait", "1500ms", "--url", &url, "--", "true"]).assert_ended(69, &[]);
     assert!(began.elapsed() > Duration::from_secs(6));
     assert!(lock.try_wait().is_none() && latch.try_wait().is_none(), "{:?} {:?}", lock.stderr(), latch.stderr());
+    assert!(acquire.try_wait().is_none(), "{:?}", acquire.stderr());
     redis.restart();
     assert_eq!(lock.wait(SOON).code(), Some(0), "{:?}", lock.stderr());
     assert_eq!(latch.wait(SOON).code(), Some(0), "{:?}", latch.stderr());
+    assert_eq!(acquire.wait(SOON).code(), Some(0), "{:?}", acquire.stderr());
 }
 
 #[test]
