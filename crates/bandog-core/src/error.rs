@@ -1,6 +1,8 @@
 //! The error type. An error has a kind, the operation that failed, the key, and the cause. The error also says whether
 //! the store might have applied the request.
 
+mod subject;
+
 use std::{error::Error as StdError, fmt, sync::Arc};
 
 use crate::Key;
@@ -17,7 +19,7 @@ type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 /// cheap.
 ///
 /// The text of an error has five parts in this order: the verb, the key, the message, the kind in parentheses, and the
-/// cause. If the cause is an error of the same kind, the kind is printed once. Parts that the error does not have are left
+/// cause. The records of jobs and the sessions of nodes are named in words instead of their keys. If the cause is an error of the same kind, the kind is printed once. Parts that the error does not have are left
 /// out. The kind [`ErrorKind::Misused`] is left out too: the message of such an error names the allowed values, so the kind
 /// would add nothing.
 ///
@@ -239,9 +241,9 @@ impl Error {
     /// The beginning of the text: the verb and the key.
     fn place(&self) -> String {
         match (self.verb(), self.key()) {
-            (Some(verb), Some(key)) => format!("{verb} {key:?}: "),
+            (Some(verb), Some(key)) => format!("{verb} {}: ", subject::subject(Some(verb), key)),
             (Some(verb), None) => format!("{verb}: "),
-            (None, Some(key)) => format!("{key:?}: "),
+            (None, Some(key)) => format!("{}: ", subject::subject(None, key)),
             (None, None) => String::new(),
         }
     }

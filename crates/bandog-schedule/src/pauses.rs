@@ -46,10 +46,8 @@ impl StoredPauses {
     pub(crate) fn of(record: Option<&Record>) -> Result<Self> {
         let Some(record) = record else { return Ok(Self::default()) };
         serde_json::from_str(&record.value).map_err(|source| {
-            let error = Error::new(
-                ErrorKind::Corrupt,
-                "this version cannot read the record of pauses; resuming all jobs replaces it",
-            );
+            let message = "this version cannot read it; resuming all jobs replaces it";
+            let error = Error::new(ErrorKind::Corrupt, message).during("read");
             pauses_key().map_or_else(|other| other, |key| error.at(&key)).caused_by(source)
         })
     }

@@ -170,7 +170,7 @@ impl JobState {
     /// Parses a record. `key`: the key of the record, for the error.
     pub(crate) fn read(text: &str, key: &Key) -> Result<Self> {
         serde_json::from_str(text).map_err(|source| {
-            Error::new(ErrorKind::Corrupt, "this version cannot read the record of the job").at(key).caused_by(source)
+            Error::new(ErrorKind::Corrupt, "this version cannot read it").during("read").at(key).caused_by(source)
         })
     }
 

@@ -1,6 +1,6 @@
 //! The store stops answering while a job's command runs.
 
-use bandog_testkit::{RedisServer, eventually, is_alive};
+use bandog_testkit::{RedisServer, Signal, eventually, is_alive};
 
 use crate::{
     help::{Place, SOON, dead, ends},
@@ -67,6 +67,31 @@ fn an_outage_is_reported_once_and_jobs_continue_after_it() {
     ticks.sort_unstable();
     ticks.dedup();
     assert_eq!(ticks.len(), all, "a tick ran twice");
+}
+
+#[test]
+fn the_messages_about_an_outage_name_jobs_and_nodes_and_no_internal_key() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let job = |rate: &str| format!("[[job]]\nname = 'x'\nfixed_rate = '{rate}'\ncommand = 'echo >> ticks'\n");
+    file(&place, &job("100ms"));
+    let url = format!("{}?watchdog=2s&timeout=500ms&prefix=shop:", redis.url());
+    let [mut stopped, mut reloaded] = [(); 2].map(|()| node(&place, &url, &["--drain", "0s"]));
+    eventually(SOON, || !place.lines("ticks").is_empty());
+    redis.kill();
+    for node in [&stopped, &reloaded] {
+        node.stderr_line("the store does not answer", SOON);
+    }
+    stopped.term();
+    stopped.stderr_line("release the session of this node: cannot reach", SOON);
+    file(&place, &job("200ms"));
+    reloaded.signal(Signal::HUP);
+    reloaded.stderr_line("the changed jobs cannot start, next attempt in 1s", SOON);
+    reloaded.term();
+    for node in [&mut stopped, &mut reloaded] {
+        ends(node, 0);
+        let internal = |line: &String| line.contains("job/x") || line.contains("schedule/");
+        assert!(!node.stderr().iter().any(internal), "{:?}", node.stderr());
+    }
 }
 
 #[test]

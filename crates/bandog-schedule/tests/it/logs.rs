@@ -348,5 +348,5 @@ async fn an_error_of_a_completion_names_the_job_and_no_key_of_a_mark() {
     let test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(1)).await;
     let said = said.lock().unwrap().clone();
-    assert!(said.starts_with("complete \"job/report\": "), "{said}");
+    assert!(said.starts_with("complete a run of the job \"report\": "), "{said}");
 }
