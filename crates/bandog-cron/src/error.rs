@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Dialect, Field};
+use crate::{Dialect, Field, ZoneError};
 
 /// The reason for which an expression was refused. `Display` writes one line. [`picture`](Self::picture) also marks the
 /// fault in the expression.
@@ -43,8 +43,11 @@ pub(crate) enum Remedy {
     /// The setting is the Unix dialect. The expression was refused by `dialect`. In the Unix dialect, the expression is
     /// valid, and `meaning` describes it.
     Unix { dialect: Dialect, meaning: String },
-    /// The setting is a time zone, which the expression names in its first word, as some crontabs do.
-    Zone { zone: String },
+    /// The setting is a time zone, which the expression names in its first word, as some crontabs do. The value is the
+    /// name of the zone, or the reason for which the name is no zone.
+    Zone(Result<String, ZoneError>),
+    /// The expression means the start of a program, which a call of the library replaces.
+    Start,
     /// The setting is a [`DayMatch`](crate::DayMatch). The expression was refused because it restricts both day fields.
     Days,
 }
@@ -63,7 +66,7 @@ impl Remedy {
                 name[..1].make_ascii_uppercase();
                 format!("{name} begins with seconds; read by {unix} it means: {meaning}")
             }
-            Self::Zone { zone } => {
+            Self::Zone(Ok(zone)) => {
                 let setting = match phrasing {
                     Phrasing::Calls => format!("zone({zone:?})"),
                     Phrasing::Keys => format!("zone = {zone:?}"),
@@ -71,6 +74,18 @@ impl Remedy {
                 };
                 format!("the zone is a setting of its own: remove this word, and write {setting}")
             }
+            Self::Zone(Err(error)) => {
+                let setting = match phrasing {
+                    Phrasing::Calls => "zone()",
+                    Phrasing::Keys => "the key zone",
+                    Phrasing::Options => "--zone",
+                };
+                format!("the zone is a setting of its own: remove this word, and use {setting}; {error}")
+            }
+            Self::Start => match phrasing {
+                Phrasing::Calls => "for a job that runs once in bandog, call Job::once".into(),
+                Phrasing::Keys | Phrasing::Options => "run the command where the program is started".into(),
+            },
             Self::Days => {
                 let (and, or) = match phrasing {
                     Phrasing::Calls => ("DayMatch::And", "DayMatch::Or"),

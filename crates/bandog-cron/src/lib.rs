@@ -70,7 +70,8 @@
 //! ```
 //!
 //! Zones come from the table that is built into the program, so all replicas of one build have the same zones.
-//! [`Zone::from_tzif`] makes a zone from other data. This crate reads no clock, no file and no environment variable.
+//! [`Zone::from_tzif`] makes a zone from other data. This crate reads no clock, and only [`Zone::of_system`] reads a file
+//! and an environment variable.
 //!
 //! # Errors that help
 //!

@@ -2,7 +2,7 @@
 //! day fields.
 
 use crate::{
-    DayMatch, Daylight, Dialect, Field, Language, Rules,
+    DayMatch, Daylight, Dialect, Field, Language, Rules, Zone,
     describe::describe,
     error::{Fault, Remedy},
     fields::Fields,
@@ -76,7 +76,8 @@ pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
     }
     if let Some(("CRON_TZ" | "TZ", zone)) = words[0].text.split_once('=') {
         let fault = words[0].fault(None, "an expression has no variables", "");
-        return Err(Fault { remedy: Some(Remedy::Zone { zone: zone.to_owned() }), ..fault });
+        let zone = Zone::named(zone).map(|zone| zone.name().to_owned());
+        return Err(Fault { remedy: Some(Remedy::Zone(zone)), ..fault });
     }
     if words[0].text.starts_with('@') {
         return parse_macro(text, words[0], words[1], dialect);
@@ -184,8 +185,8 @@ fn unknown_macro(text: &str, word: Word<'_>) -> Fault {
         return Word { text: &text[word.at..], at: word.at }.fault(None, what, hint);
     }
     if word.text.eq_ignore_ascii_case("@reboot") {
-        let hint = "for a job that runs once in bandog, call Job::once";
-        return word.fault(None, "@reboot is the start of a program, which a cron expression cannot express", hint);
+        let fault = word.fault(None, "@reboot is the start of a program, which a cron expression cannot express", "");
+        return Fault { remedy: Some(Remedy::Start), ..fault };
     }
     let known = "allowed are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
     word.fault(None, format!("{} is not a known macro", word.text), known)

@@ -1,6 +1,7 @@
 //! Time zones, and the search for the fires of an expression in a zone. A zone has a table of its offsets from UTC, and
 //! of the instants at which the offset changes.
 
+mod fault;
 mod hint;
 
 use std::{
@@ -15,6 +16,7 @@ use jiff::{
     tz::{Offset, TimeZone, TimeZoneDatabase},
 };
 
+pub use self::fault::ZoneError;
 use crate::{
     Daylight,
     calendar::first_of,
@@ -87,7 +89,7 @@ impl Zone {
         if name.eq_ignore_ascii_case("UTC") || name == "Z" {
             return Ok(Self::UTC);
         }
-        let rules = DATABASE.get(name).map_err(|_| ZoneError::new(name, "is not a zone of the IANA table"))?;
+        let rules = DATABASE.get(name).map_err(|_| ZoneError::unknown(name))?;
         let name = rules.iana_name().unwrap_or(name).to_owned();
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(known.entry(name.as_str().into()).or_insert_with(|| Self::from_rules(&name, rules)).clone())
@@ -99,7 +101,8 @@ impl Zone {
     /// All replicas should have the same version of the table. The call reads a file.
     ///
     /// # Errors
-    /// The call fails if the system has no table, or no such name in its table.
+    /// The call fails if the system has no table, has no such name in its table, or has a file under this name that is no
+    /// TZif file. `localtime` is no name, because nodes could have different local zones.
     ///
     /// ```
     /// # use bandog_cron::Zone;
@@ -112,16 +115,18 @@ impl Zone {
             return Ok(Self::UTC);
         }
         let is_sign = |c: char| c.is_ascii_alphanumeric() || "_+-/".contains(c);
-        if !name.chars().all(is_sign) || name.split('/').any(str::is_empty) {
-            return Err(ZoneError::new(name, "is no name of a zone"));
+        if !name.chars().all(is_sign) || name.split('/').any(str::is_empty) || hint::is_local(name) {
+            return Err(ZoneError::unknown(name));
         }
         // A file system distinguishes upper and lower case.
         let known = DATABASE.get(name).ok().and_then(|rules| rules.iana_name().map(str::to_owned));
         let name = known.as_deref().unwrap_or(name);
-        let directory = env::var_os("TZDIR").map_or_else(|| PathBuf::from("/usr/share/zoneinfo"), PathBuf::from);
-        let file = fs::read(directory.join(name))
-            .map_err(|_| ZoneError::new(name, "is not in the system's table of zones"))?;
-        Self::from_tzif(name, &file)
+        let given = env::var_os("TZDIR").filter(|folder| !folder.is_empty());
+        let folder = given.map_or_else(|| PathBuf::from("/usr/share/zoneinfo"), PathBuf::from);
+        let path = folder.join(name);
+        let file = fs::read(&path).map_err(|error| ZoneError::unread(name, &folder, &error))?;
+        let rules = TimeZone::tzif(name, &file).map_err(|_| ZoneError::no_tzif(&format!("the file {path:?}")))?;
+        Ok(Self::from_rules(name, rules))
     }
 
     /// A zone with the rules of a compiled file (TZif, the format of `/usr/share/zoneinfo`).
@@ -136,7 +141,7 @@ impl Zone {
     /// assert!(Zone::from_tzif("Mars/Olympus", b"sand").is_err());
     /// ```
     pub fn from_tzif(name: &str, file: &[u8]) -> Result<Self, ZoneError> {
-        let rules = TimeZone::tzif(name, file).map_err(|_| ZoneError::new(name, "has rules that are no TZif file"))?;
+        let rules = TimeZone::tzif(name, file).map_err(|_| ZoneError::no_tzif(&format!("the data of {name:?}")))?;
         Ok(Self::from_rules(name, rules))
     }
 
@@ -312,33 +317,3 @@ impl fmt::Display for Zone {
         f.write_str(self.name())
     }
 }
-
-/// The reason for which a zone could not be found or read.
-///
-/// ```
-/// use bandog_cron::Zone;
-///
-/// let error = Zone::named("China").unwrap_err();
-/// assert_eq!(error.to_string(), "\"China\" is not a zone of the IANA table; examples are Asia/Shanghai and UTC");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ZoneError {
-    /// The first 64 characters of the name.
-    name: String,
-    /// The fault, such as `is not a zone of the IANA table`.
-    what: &'static str,
-}
-
-impl ZoneError {
-    fn new(name: &str, what: &'static str) -> Self {
-        Self { name: name.chars().take(64).collect(), what }
-    }
-}
-
-impl fmt::Display for ZoneError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}; {}", self.name, self.what, hint::hint(&self.name))
-    }
-}
-
-impl std::error::Error for ZoneError {}

@@ -82,3 +82,50 @@ fn five_fields_get_their_meaning_in_a_crontab() {
     let ran = place.run(&["cron", "next", "0 15 10 * *", "--dialect", "unix", "--from", "2026-01-30T12:00:00Z"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "2026-02-10T15:00:00Z\n"));
 }
+
+#[test]
+fn a_zone_of_the_machine_that_cannot_be_used_is_reported_with_its_file() {
+    let place = Place::new();
+    let zones = |folder: &str, zone: &str| {
+        let mut command = place.bandog(&["cron", "next", "@daily", "--system-zones", "--zone", zone]);
+        command.env("TZDIR", folder);
+        Ran::from(command)
+    };
+    let folder = place.path("zones");
+    let folder = folder.to_str().unwrap();
+    let ran = zones(folder, "Europe/Berlin");
+    ran.assert_ended(64, &[&format!("the folder {folder:?} of the system's zones does not exist"), "TZDIR"]);
+    assert!(!ran.stderr.contains("did you mean"), "{ran:?}");
+    std::fs::create_dir_all(place.path("zones/Europe")).unwrap();
+    for (name, data) in [("Berlin", ""), ("Paris", "sand"), ("Rome", "TZif2")] {
+        std::fs::write(place.path("zones/Europe").join(name), data).unwrap();
+        let ran = zones(folder, &format!("Europe/{name}"));
+        ran.assert_ended(64, &[&format!("the file \"{folder}/Europe/{name}\" cannot be read as a zone")]);
+        assert!(!ran.stderr.contains("did you mean"), "{ran:?}");
+    }
+    zones(folder, "Europe/Berln").assert_ended(64, &["is not in the folder", folder, "did you mean Europe/Berlin?"]);
+    let ran = zones(folder, "Europe/Madrid");
+    ran.assert_ended(64, &["\"Europe/Madrid\" is not in the folder"]);
+    assert!(!ran.stderr.contains("did you mean Europe/Madrid"), "{ran:?}");
+    zones(folder, "Europe").assert_ended(64, &["\"Europe\" is not in the folder"]);
+    // The local zone of the machine has a file of its own in the folder of many systems.
+    std::fs::write(place.path("zones/localtime"), "").unwrap();
+    let same_words = "\"localtime\" is not a zone of the IANA table; there is no local zone, because nodes";
+    zones(folder, "localtime").assert_ended(64, &[same_words]);
+    place.run(&["cron", "next", "@daily", "--zone", "localtime"]).assert_ended(64, &[same_words]);
+}
+
+#[test]
+fn a_hint_about_a_zone_names_no_zone_that_is_refused() {
+    let place = Place::new();
+    for (expression, words) in [
+        ("CRON_TZ=Bogus/Zone 0 9 * * *", "and use --zone; \"Bogus/Zone\" is not a zone of the IANA table"),
+        ("TZ=local 0 9 * * *", "and use --zone; \"local\" is not a zone of the IANA table; there is no local zone"),
+        ("TZ=Asia/Tokyo 0 9 * * *", "and write --zone Asia/Tokyo"),
+    ] {
+        place.run(&["cron", "next", expression]).assert_ended(64, &[words]);
+    }
+    let ran = place.run(&["cron", "next", "@reboot"]);
+    ran.assert_ended(64, &["run the command where the program is started"]);
+    assert!(!ran.stderr.contains("Job::"), "{ran:?}");
+}

@@ -81,7 +81,8 @@ fn hints_about_cron_can_be_followed_in_a_file() {
             "@every  1h 30m",
             "@every is a fixed rate, which a cron expression cannot express; write fixed_rate = \"1h 30m\"".into(),
         ),
-        ("@reboot", "a cron expression cannot express; a file cannot express that either".into()),
+        ("@reboot", "a cron expression cannot express; run the command where the program is started".into()),
+        ("@reboot /usr/bin/warm", "a cron expression cannot express; run the command where the program is".into()),
         ("0 0 0 13 * FRI", "both day fields are restricted; write ? in one of them, or choose a rule: day_match = \"and\"".into()),
         (
             "CRON_TZ=Asia/Shanghai 0 9 * * *",

@@ -5,10 +5,45 @@ use super::DATABASE;
 /// Maximum number of letters that differ between a name and the one that was probably meant.
 const MOST_TYPOS: usize = 2;
 
-/// The hint for a name that is no zone.
-pub(super) fn hint(name: &str) -> String {
-    if ["local", "localtime", "system", "host"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
+/// Abbreviations that name no zone of the table, and the zones that are often meant.
+const ABBREVIATIONS: [(&str, &str); 23] = [
+    ("PST", "America/Los_Angeles"),
+    ("PDT", "America/Los_Angeles"),
+    ("MDT", "America/Denver"),
+    ("CST", "America/Chicago or Asia/Shanghai"),
+    ("CDT", "America/Chicago"),
+    ("EDT", "America/New_York"),
+    ("AST", "America/Halifax or Asia/Riyadh"),
+    ("BRT", "America/Sao_Paulo"),
+    ("BST", "Europe/London or Asia/Dhaka"),
+    ("IST", "Asia/Kolkata, Europe/Dublin or Asia/Jerusalem"),
+    ("WEST", "Europe/Lisbon"),
+    ("CEST", "Europe/Berlin"),
+    ("EEST", "Europe/Helsinki"),
+    ("MSK", "Europe/Moscow"),
+    ("GST", "Asia/Dubai"),
+    ("SGT", "Asia/Singapore"),
+    ("HKT", "Asia/Hong_Kong"),
+    ("JST", "Asia/Tokyo"),
+    ("KST", "Asia/Seoul"),
+    ("AEST", "Australia/Sydney or Australia/Brisbane"),
+    ("AEDT", "Australia/Sydney"),
+    ("NZST", "Pacific/Auckland"),
+    ("NZDT", "Pacific/Auckland"),
+];
+
+/// Whether a word means the zone of the machine.
+pub(super) fn is_local(name: &str) -> bool {
+    ["local", "localtime", "system", "host"].iter().any(|word| name.eq_ignore_ascii_case(word))
+}
+
+/// The hint for a name that is no zone. `is_known`: whether a zone exists, so that the hint can name it.
+pub(super) fn hint(name: &str, is_known: impl Fn(&str) -> bool) -> String {
+    if is_local(name) {
         return "there is no local zone, because nodes could have different ones; name it, as in Asia/Shanghai".into();
+    }
+    if let Some((abbreviation, zones)) = ABBREVIATIONS.iter().find(|(short, _)| name.eq_ignore_ascii_case(short)) {
+        return format!("abbreviations are ambiguous: name a place, such as {zones} for {abbreviation}");
     }
     if let Some(offset) = offset_of(name) {
         // The names of the table have the opposite sign: Etc/GMT-8 is ahead of UTC.
@@ -18,7 +53,7 @@ pub(super) fn hint(name: &str) -> String {
         };
         return format!("an offset is no zone; {zone}name a place with it, as Asia/Shanghai has +08:00");
     }
-    match nearest(name) {
+    match nearest(name, is_known) {
         Some(meant) => format!("did you mean {meant}?"),
         None => "examples are Asia/Shanghai and UTC".into(),
     }
@@ -50,8 +85,8 @@ fn offset_of(name: &str) -> Option<Offset> {
     Some(if has_name { Offset::Hours(sign * hours) } else { Offset::Other })
 }
 
-/// The zone that was probably meant: its name, or the last part of its name, differs in few letters.
-fn nearest(name: &str) -> Option<String> {
+/// The known zone that was probably meant: its name, or the last part of its name, differs in few letters.
+fn nearest(name: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
     let wanted = plain(name);
     let distance = |zone: &str| {
         let place = zone.rsplit('/').next().unwrap_or(zone);
@@ -59,7 +94,7 @@ fn nearest(name: &str) -> Option<String> {
     };
     let zones = DATABASE.available().map(|zone| zone.as_str().to_owned()).filter(|zone| zone.contains('/'));
     let (least, zone) = zones.map(|zone| (distance(&zone), zone)).min()?;
-    (least <= MOST_TYPOS.min(wanted.len() / 6)).then_some(zone)
+    (least <= MOST_TYPOS.min(wanted.len() / 6) && is_known(&zone)).then_some(zone)
 }
 
 /// The letters of a name, in lower case.

@@ -268,10 +268,34 @@ fn a_name_that_is_no_zone_gets_the_hint_that_helps() {
         ("America/New York", "did you mean America/New_York?"),
         ("Mars/Olympus", "examples are Asia/Shanghai and UTC"),
         ("", "examples are Asia/Shanghai and UTC"),
+        ("LocalTime", "there is no local zone"),
+        ("PST", "abbreviations are ambiguous: name a place, such as America/Los_Angeles for PST"),
+        ("ist", "such as Asia/Kolkata, Europe/Dublin or Asia/Jerusalem for IST"),
+        ("BST", "such as Europe/London or"),
     ] {
         let error = Zone::named(name).unwrap_err().to_string();
         assert!(error.contains(hint), "{name:?}: {error}");
     }
+}
+
+#[test]
+fn the_zones_that_an_abbreviation_proposes_exist() {
+    let mut proposed = 0;
+    let letters = || (b'A'..=b'Z').map(char::from);
+    let of_three = letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| format!("{a}{b}{c}"))));
+    let of_four =
+        letters().flat_map(|a| letters().map(move |b| format!("{a}{b}ST"))).chain(["AEDT".into(), "NZDT".into()]);
+    for name in of_three.chain(of_four) {
+        let Err(error) = Zone::named(&name) else { continue };
+        let text = error.to_string();
+        let Some((_, zones)) = text.split_once("name a place, such as ") else { continue };
+        let zones = zones.strip_suffix(&format!(" for {name}")).unwrap();
+        for zone in zones.split(", ").flat_map(|zones| zones.split(" or ")) {
+            assert_eq!(Zone::named(zone).unwrap().name(), zone, "{text}");
+            proposed += 1;
+        }
+    }
+    assert!(proposed > 20, "{proposed}");
 }
 
 #[test]
@@ -285,4 +309,30 @@ fn an_expression_that_names_its_zone_gets_the_setting() {
     assert!(error.to_string().ends_with("remove this word, and write zone(\"Asia/Shanghai\")"), "{error}");
     let hint = error.phrased(Phrasing::Options).hint().to_owned();
     assert!(hint.ends_with("--zone Asia/Shanghai"), "{hint}");
+}
+
+#[test]
+fn an_expression_that_names_no_zone_gets_no_setting_that_is_refused() {
+    for (text, hint) in [
+        ("CRON_TZ=Bogus/Zone 0 9 * * *", "remove this word, and use --zone; \"Bogus/Zone\" is not a zone"),
+        ("TZ=local 0 9 * * *", "remove this word, and use --zone; \"local\" is not a zone"),
+        ("TZ=Europe/Berln 0 9 * * *", "did you mean Europe/Berlin?"),
+        ("TZ=europe/berlin 0 9 * * *", "remove this word, and write --zone Europe/Berlin"),
+    ] {
+        let error = Cron::parse(text).unwrap_err().phrased(Phrasing::Options);
+        assert!(error.hint().contains(hint), "{error}");
+        assert!(!error.hint().contains("--zone local") && !error.hint().contains("--zone Bogus"), "{error}");
+    }
+}
+
+#[test]
+fn the_start_of_a_program_is_phrased_for_files_too() {
+    for text in ["@reboot", "@reboot /usr/bin/warm"] {
+        let error = Cron::parse_with(text, Unix).unwrap_err();
+        assert!(error.hint().contains("Job::once"), "{error}");
+        for phrasing in [Phrasing::Keys, Phrasing::Options] {
+            let hint = error.clone().phrased(phrasing).hint().to_owned();
+            assert_eq!(hint, "run the command where the program is started");
+        }
+    }
 }

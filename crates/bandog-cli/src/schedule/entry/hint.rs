@@ -19,9 +19,6 @@ fn file_hint(expression: &str) -> Option<String> {
             let period = if period.is_empty() { "5m".into() } else { period.join(" ") };
             Some(format!("write fixed_rate = {period:?} instead of cron"))
         }
-        [reboot] if reboot.eq_ignore_ascii_case("@reboot") => {
-            Some("a file cannot express that either: run the command where the program is started".into())
-        }
         _ => None,
     }
 }
