@@ -171,7 +171,7 @@ fn log_change(job: &Arc<str>, SpecChange { what, is_disputed, plan }: &SpecChang
             %job,
             changed = what,
             "the job has changed at the same revision: replicas with the old settings also claim its ticks; a \
-             greater `Job::revision` prevents that"
+             greater `revision` of the job prevents that"
         );
     } else {
         tracing::info!(%job, changed = what, "the job has changed, under a greater revision");

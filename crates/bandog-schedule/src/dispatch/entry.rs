@@ -88,12 +88,6 @@ impl JobEntry {
         Some(self.next_claim(since)?.saturating_add(half))
     }
 
-    /// Whether a tick or a queued run of the job waits for a slot.
-    pub(super) fn has_waiting_tick(&self, now: UnixMs) -> bool {
-        let Some(state) = &self.state else { return true };
-        !state.queue.is_empty() || self.next_claim(now).is_some_and(|time| time <= now)
-    }
-
     /// The runs under way, on any node.
     pub(super) fn running(&self) -> &[LiveRun] {
         self.state.as_ref().map_or(&[], |state| &state.running)

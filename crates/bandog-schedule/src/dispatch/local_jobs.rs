@@ -149,14 +149,8 @@ impl LocalJobs {
 
     /// Gives the free slots to the jobs that have waited longest: makes these jobs ready.
     pub(super) fn serve_slot_queue(&mut self) {
-        let (now, moment) = (self.time.now(), self.time.moment());
-        for (job, logged_since) in self.pool.leave_queue() {
+        for job in self.pool.leave_queue() {
             self.agenda.make_ready(job, SlotPriority::NextInQueue);
-            let entry = &self.jobs[job];
-            if let Some(since) = logged_since.filter(|_| entry.has_waiting_tick(now)) {
-                let waited = humantime::format_duration(Duration::from_secs(moment.since(since).as_secs()));
-                tracing::warn!(job = %entry.definition.name, %waited, "the job gets a slot of the pool");
-            }
         }
     }
 
@@ -169,6 +163,7 @@ impl LocalJobs {
     pub(super) fn start(&mut self, job: JobId, live: &LiveRun) {
         let run = prepare(job, &self.jobs[job], live, &self.time, self.pool.messages());
         self.pool.start(run, self.time.moment(), live.cancel);
+        self.log_end_of_wait(job, live.due);
     }
 
     /// Removes a run that has ended, and returns its duration.
@@ -180,7 +175,16 @@ impl LocalJobs {
     /// Starts and cancels local runs until they match the job's state. `session`: the session under which this node
     /// runs the job.
     pub(super) fn reconcile(&mut self, job: JobId, session: Option<&Holding>) {
-        reconcile(job, &self.jobs[job], session, &mut self.pool, &self.time);
+        let first = reconcile(job, &self.jobs[job], session, &mut self.pool, &self.time);
+        if let Some(due) = first {
+            self.log_end_of_wait(job, due);
+        }
+    }
+
+    /// Forgets the logged wait of a job, because its plan is applied. If no run has started, no tick waits any more:
+    /// another node has run it.
+    pub(super) fn end_wait(&mut self, job: JobId) {
+        self.pool.end_logged_wait(job);
     }
 
     /// Handles the deaths of the nodes with these sessions: plans the jobs that these nodes ran.
@@ -219,6 +223,17 @@ impl LocalJobs {
     pub(super) fn session_claimed(&mut self, lease: Duration) {
         let jobs = self.jobs.shared().filter(|(_, entry)| entry.definition.policy.lease == lease);
         self.make_all_ready(jobs.map(|(job, _)| job).collect());
+    }
+
+    /// Logs that a run has got a slot, if the wait of the job was logged. `due`: the time at which the
+    /// run was due.
+    fn log_end_of_wait(&mut self, job: JobId, due: UnixMs) {
+        let Some(since) = self.pool.end_logged_wait(job) else { return };
+        // An earlier tick of the same wait might have run on another node.
+        let late = Duration::from_millis(u64::try_from(self.time.now().saturating_sub(due)).unwrap_or_default());
+        let waited = self.time.moment().since(since).min(late);
+        let waited = humantime::format_duration(Duration::from_secs(waited.as_secs()));
+        tracing::warn!(job = %self.jobs.name(job), %waited, "the job gets a slot of the pool");
     }
 
     /// Logs the jobs that wait long for a slot.

@@ -207,6 +207,7 @@ impl Planner {
     /// Applies a plan whose state is confirmed: starts and cancels runs, and schedules the job's next planning.
     fn apply(&mut self, job: JobId, plan: &Plan, store: &mut Option<StoreIo>) {
         self.reconcile(job, store);
+        self.local.end_wait(job);
         meters::left_out(self.local.jobs().name(job), plan);
         if self.local.jobs()[job].state.as_ref().is_some_and(|state| state.is_paused()) {
             self.local.jobs()[job].show_state();

@@ -56,6 +56,9 @@ pub(super) struct Pool {
     queue: VecDeque<WaitingJob>,
     /// Whether each job is in `queue`.
     is_waiting: Vec<bool>,
+    /// Jobs that have left the queue after a logged wait, and the start of the wait. No run of these jobs has started yet:
+    /// another node might run the tick.
+    logged_waits: BTreeMap<JobId, Moment>,
     /// The number of runs that the metric shows.
     reported: usize,
 }
@@ -78,6 +81,7 @@ impl Pool {
             starts,
             queue: VecDeque::new(),
             is_waiting: vec![false; jobs],
+            logged_waits: BTreeMap::new(),
             reported: 0,
         }
     }
@@ -220,14 +224,22 @@ impl Pool {
     }
 
     /// Removes jobs from the queue and returns them: one job for each free slot, beginning with the job that has waited
-    /// longest. If the wait of a job was logged, also returns the start of the wait.
-    pub(super) fn leave_queue(&mut self) -> impl Iterator<Item = (JobId, Option<Moment>)> {
+    /// longest.
+    pub(super) fn leave_queue(&mut self) -> impl Iterator<Item = JobId> {
         let count = self.free_slots().min(self.queue.len());
-        let is_waiting = &mut self.is_waiting;
+        let (is_waiting, logged_waits) = (&mut self.is_waiting, &mut self.logged_waits);
         self.queue.drain(..count).map(|waiting| {
             is_waiting[index(waiting.job)] = false;
-            (waiting.job, Some(waiting.since).filter(|_| waiting.is_logged))
+            if waiting.is_logged {
+                logged_waits.insert(waiting.job, waiting.since);
+            }
+            waiting.job
         })
+    }
+
+    /// The start of the logged wait after which this job has left the queue. A wait is returned only once.
+    pub(super) fn end_logged_wait(&mut self, job: JobId) -> Option<Moment> {
+        self.logged_waits.remove(&job)
     }
 
     /// The jobs that have waited long for a slot and are not logged yet.

@@ -60,8 +60,7 @@ fn warn_about_dispute(entry: &JobEntry, read: &JobState) {
             job = %name,
             changed = ours.change_to(theirs),
             "another replica has changed the job at the same revision: this node also claims its ticks, with its own \
-             settings; a \
-             greater `Job::revision` prevents that"
+             settings; a greater `revision` of the job prevents that"
         );
     }
 }

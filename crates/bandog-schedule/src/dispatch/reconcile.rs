@@ -10,12 +10,19 @@ use super::{
     prepare::prepare,
     time::Timekeeper,
 };
-use crate::{cancel::CancelReason, state::LiveRun};
+use crate::{cancel::CancelReason, state::LiveRun, trigger::UnixMs};
 
 /// Starts and cancels local runs until they match the job's state. `session`: the session under which this node runs
-/// the job, if it has one. Jobs of this process need no session.
-pub(super) fn reconcile(job: JobId, entry: &JobEntry, session: Option<&Holding>, pool: &mut Pool, time: &Timekeeper) {
-    let Some(state) = &entry.state else { return };
+/// the job, if it has one. Jobs of this process need no session. Returns the time at which the first of the runs
+/// was due that this call has started.
+pub(super) fn reconcile(
+    job: JobId,
+    entry: &JobEntry,
+    session: Option<&Holding>,
+    pool: &mut Pool,
+    time: &Timekeeper,
+) -> Option<UnixMs> {
+    let state = entry.state.as_ref()?;
     // The fences of the local runs that have ended, but whose ends are not written yet.
     let over = entry.ended_fences();
     // Whether this node should execute this run of the state.
@@ -29,13 +36,18 @@ pub(super) fn reconcile(job: JobId, entry: &JobEntry, session: Option<&Holding>,
             .filter(|(fence, run)| !run.is_unclaimed() && !ours.contains(fence))
             .for_each(|(_, run)| run.drop_now(CancelReason::SessionLost));
     }
+    let mut first = None;
     for live in state.running.iter().filter(is_ours) {
         match pool.run(job, live.fence) {
             Some(run) if live.cancel => run.cancel(CancelReason::Requested),
             Some(_) => {}
-            None => pool.start(prepare(job, entry, live, time, pool.messages()), time.moment(), live.cancel),
+            None => {
+                pool.start(prepare(job, entry, live, time, pool.messages()), time.moment(), live.cancel);
+                first = first.into_iter().chain([live.due]).min();
+            }
         }
     }
+    first
 }
 
 #[cfg(test)]

@@ -1,8 +1,13 @@
 //! Ticks that start late, on a virtual clock: they wait for a slot, for a node, or while their job is redefined.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use bandog_schedule::{CatchUp, Job, Kind, Overlap, Run, State, TestScheduler};
+use bandog_core::{Clock, Memory};
+use bandog_schedule::{CatchUp, Job, Kind, Overlap, Run, Scheduler, Scope, State, TestScheduler};
+use bandog_sync::Client;
 use bandog_testkit::Ear;
 use tokio::time;
 
@@ -51,6 +56,33 @@ async fn a_tick_that_waits_for_a_slot_is_late_whatever_its_window_is() {
         assert!(waited.len() == 1 && waited[0].contains("1h 34m"), "{waited:?}");
         test.stop().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_slot_that_another_node_ends_gets_no_slot() {
+    let (log, _guard) = Ear::of_thread("bandog");
+    let store = Memory::new(Clock::tokio());
+    let client = || Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone()).unwrap();
+    let [full, free] = [client(), client()];
+    // One slot, which this job occupies for 15 s.
+    let long = Job::once("long").scope(Scope::EachNode).run(async |_: Run| time::sleep(secs(15)).await);
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let report = |node: &'static str| {
+        let ran = Arc::clone(&ran);
+        Job::fixed_rate("report", mins(60)).initial_delay(secs(2)).run(move |_: Run| {
+            ran.lock().unwrap().push(node);
+            std::future::ready(())
+        })
+    };
+    let full = Scheduler::over(&full).jobs([long, report("full")]).start().await.unwrap();
+    time::sleep(secs(1)).await;
+    let free = Scheduler::over(&free).job(report("free")).start().await.unwrap();
+    time::sleep(secs(30)).await;
+    assert_eq!(*ran.lock().unwrap(), ["free"]);
+    assert_eq!(log.heard("the job waits for a slot").len(), 1);
+    assert_eq!(log.heard("the job gets a slot of the pool"), [""; 0]);
+    full.stop().await.unwrap();
+    free.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
