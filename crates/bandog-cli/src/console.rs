@@ -24,13 +24,17 @@ pub(crate) use self::{
 /// Prints a message of one or more lines on standard error.
 pub(crate) fn report(message: &str) {
     queue::flush();
-    let lines: Vec<_> = message.split('\n').map(sanitized).collect();
-    print(&format!("bandog: {}\n", lines.join("\n")));
+    print(&format!("bandog: {}\n", sanitized_lines(message)));
 }
 
 /// Queues a message, so that the caller does not wait if the terminal is blocked.
 pub(crate) fn report_queued(message: &str) {
     queue::post(Item::Message(sanitized(message)));
+}
+
+/// As [`report_queued`], for a message of several lines.
+pub(crate) fn report_lines_queued(message: &str) {
+    queue::post(Item::Message(sanitized_lines(message)));
 }
 
 /// Writes a text to standard error. An error is ignored: if standard error is closed, the command continues without
@@ -107,6 +111,11 @@ pub(crate) fn is_plain(c: char) -> bool {
 fn sanitized(message: &str) -> String {
     static SECRETS: LazyLock<Vec<Secret>> = LazyLock::new(|| secrets(env::args_os()));
     escaped(&redacted(message, &SECRETS))
+}
+
+/// As [`sanitized`], but line ends are kept.
+fn sanitized_lines(message: &str) -> String {
+    message.split('\n').map(sanitized).collect::<Vec<_>>().join("\n")
 }
 
 /// Two texts. The first is a URL of the command line that contains a password. The second replaces the URL in messages.

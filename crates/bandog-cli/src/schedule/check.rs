@@ -98,14 +98,19 @@ fn words(command: &[OsString]) -> Vec<String> {
 /// Number of fires whose distances are compared with the jitter.
 const COMPARED: usize = 50;
 
-/// Warns if the command of a job cannot be run now, and if its jitter is too long.
+/// Warns if the directory or the command of a job cannot be used now, and if its jitter is too long.
 pub(super) fn warn(entry: &JobEntry) {
-    let commands =
-        [(Some(&entry.command), "its runs will fail"), (entry.on_failure.as_ref(), "on_failure has no effect")];
-    for (command, effect) in commands.into_iter().filter_map(|(command, effect)| Some((command?, effect))) {
-        if let Err(missing) = program::check(command, &entry.env, entry.directory.as_deref()) {
-            let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-            report(&format!("{}: {missing}: {program:?}; {effect} until it exists", entry.name));
+    let directory = entry.directory.as_deref();
+    // The same directory as at the end of a failed run.
+    let after_failure = directory.filter(|directory| program::enter(directory).is_ok());
+    let commands = [
+        (Some(&entry.command), directory, "its runs will fail"),
+        (entry.on_failure.as_ref(), after_failure, "on_failure has no effect"),
+    ];
+    for (command, directory, effect) in commands {
+        let Some(command) = command else { continue };
+        if let Err(missing) = program::check(command, &entry.env, directory) {
+            report(&format!("{}: {missing}; {effect} until this is corrected", entry.name));
         }
     }
     let fires = entry.fires(SystemTime::now().into(), COMPARED);

@@ -101,7 +101,8 @@ impl fmt::Display for Failure {
 }
 
 impl CommandSpec {
-    /// The command for a run of this job that has failed for good. Variables tell how it ended.
+    /// The command for a run of this job that has failed for good. Variables tell how it ended. If the directory of the job
+    /// cannot be entered, the command runs in that of bandog: it may be the reason of the failure.
     pub(super) fn after(&self, command: &[OsString], failed: &RunRow) -> Self {
         let told = [
             ("BANDOG_STATE", failed.state.as_str().to_owned()),
@@ -111,7 +112,9 @@ impl CommandSpec {
         ];
         // A variable cannot contain a zero byte.
         let told = told.map(|(name, value)| (name.to_owned(), value.replace('\0', "")));
-        Self { command: command.to_vec(), env: self.env.iter().cloned().chain(told).collect(), ..self.clone() }
+        let directory = self.directory.clone().filter(|directory| program::enter(directory).is_ok());
+        let env = self.env.iter().cloned().chain(told).collect();
+        Self { command: command.to_vec(), directory, env, ..self.clone() }
     }
 
     /// Runs the command to its end. When `cancelled` resolves, all processes of the command get TERM, and after the

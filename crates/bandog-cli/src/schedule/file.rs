@@ -6,6 +6,7 @@ use std::{
     io::{self, Read},
     num::NonZeroUsize,
     ops::Range,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -36,8 +37,8 @@ pub(super) struct JobFile {
 }
 
 impl JobFile {
-    /// Reads a file, or all files of a folder whose names end in `.toml`, in the order of their names. The error contains all
-    /// mistakes of a file.
+    /// Reads a file, or all files of a folder whose names end in `.toml` and do not begin with a dot, in the order of their
+    /// names. The error contains all mistakes of a file.
     pub(super) fn read(path: &Path) -> Result<Self, Fault> {
         if !path.is_dir() {
             return Self::read_file(path);
@@ -88,7 +89,10 @@ impl JobFile {
         let name = path.display().to_string();
         let cannot = |why: &dyn std::fmt::Display| Fault::usage(format!("cannot read {name}: {why}"));
         let mut bytes = Vec::new();
-        let file = fs::File::open(path).map_err(|error| cannot(&error))?;
+        let file = fs::File::open(path).map_err(|error| match fs::read_link(path) {
+            Ok(target) => cannot(&format!("it is a symbolic link to {}: {error}", target.display())),
+            Err(_) => cannot(&error),
+        })?;
         file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
         if bytes.len() as u64 > LONGEST {
             return Err(cannot(&format!("it is longer than {} MiB", LONGEST >> 20)));
@@ -125,13 +129,14 @@ impl JobFile {
     }
 }
 
-/// The files of a folder whose names end in `.toml`, sorted.
+/// The files of a folder whose names end in `.toml`, sorted. Hidden files are left out: editors write such files.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     let cannot = |error: io::Error| Fault::usage(format!("cannot read the folder {}: {error}", folder.display()));
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        let is_hidden = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
+        if !is_hidden && path.extension().is_some_and(|extension| extension == "toml") {
             found.push(path);
         }
     }

@@ -5,7 +5,7 @@ use std::{
     future::pending,
     path::Path,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -29,7 +29,7 @@ use super::{
     output::OutputFormat,
 };
 use crate::{
-    console::{escaped, report, report_queued},
+    console::{escaped, report, report_lines_queued, report_queued},
     exit_code::ExitCode,
     fault::Fault,
     http::{Listening, Serving},
@@ -57,6 +57,8 @@ struct RunningCommands {
     begin: watch::Sender<bool>,
     /// Set by the first signal: the runs of earlier versions of the file may continue for the drain only.
     stop: watch::Sender<bool>,
+    /// Set when the drain of a stop is over: the commands of failed runs are terminated.
+    drained: watch::Sender<bool>,
     /// Set by a second signal: all commands are killed immediately.
     hurry: watch::Sender<bool>,
 }
@@ -214,7 +216,7 @@ impl Service<'_> {
         let file = match spawn_blocking(move || JobFile::read(&path)).await {
             Ok(Ok(file)) => file,
             Ok(Err(fault)) => {
-                report_queued(&format!("HUP: the jobs stay as they are: {fault}"));
+                report_lines_queued(&format!("HUP: the jobs stay as they are: {fault}"));
                 return None;
             }
             Err(error) => {
@@ -265,9 +267,17 @@ impl Service<'_> {
                 None => Ok(()),
             };
             while retired.join_next().await.is_some() {}
-            // The commands of failed runs.
-            let _ = timeout(self.drain, self.commands.ended()).await;
+            // The commands of failed runs. The wait is limited by the drain, by their grace and by their keepers.
+            self.commands.ended().await;
             stopped
+        };
+        let drain = async {
+            sleep(self.drain).await;
+            self.commands.drained.send_replace(true);
+            pending().await
+        };
+        let stop = async {
+            tokio::select! { stopped = stop => stopped, stopped = drain => stopped }
         };
         tokio::select! { biased;
             stopped = stop => {
@@ -351,9 +361,23 @@ impl RunningCommands {
         let Ok(tick) = failed.tick.parse() else { return };
         let run_id = RunId { tick, fence: failed.fence.unwrap_or_default(), attempt: failed.attempt };
         report_queued(&format!("{}: {}, runs its on_failure", work.job, failed.state.as_str()));
-        let done = work.run(&run_id, sleep(FAILURE_TIMEOUT), raised(&self.hurry)).await;
+        let cut_off = OnceLock::new();
+        let cancelled = async {
+            let why = tokio::select! { biased;
+                () = raised(&self.drained) => "the drain is over".to_owned(),
+                () = sleep(FAILURE_TIMEOUT) => {
+                    format!("it took longer than {}", humantime::format_duration(FAILURE_TIMEOUT))
+                }
+            };
+            let _ = cut_off.set(why);
+        };
+        let done = work.run(&run_id, cancelled, raised(&self.hurry)).await;
         if let Err(failure) = done.result {
-            report_queued(&format!("{}: its on_failure failed: {failure}", work.job));
+            let end = match cut_off.get() {
+                Some(why) => format!("was cut off, because {why}"),
+                None => "failed".to_owned(),
+            };
+            report_queued(&format!("{}: its on_failure {end}: {failure}", work.job));
         }
     }
 

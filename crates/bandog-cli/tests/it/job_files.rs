@@ -1,6 +1,6 @@
 //! `bandog schedule FILE --check`: the jobs and the mistakes of a file.
 
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 use serde_json::Value;
 
@@ -196,6 +196,12 @@ fn a_folder_has_the_jobs_of_its_files() {
     check().assert_ended(64, &["jobs/c.toml has a [pool], and so has jobs/a.toml; keep one"]);
     write("c.toml", "x");
     check().assert_ended(64, &["jobs/c.toml has 1 mistake"]);
+    // Editors write hidden files. A link that leads nowhere is a mistake.
+    fs::rename(place.path("jobs/c.toml"), place.path("jobs/.c.toml")).unwrap();
+    symlink("user@host.4711", place.path("jobs/.#a.toml")).unwrap();
+    check().assert_ended(0, &[]);
+    symlink("absent.toml", place.path("jobs/d.toml")).unwrap();
+    check().assert_ended(64, &["cannot read jobs/d.toml: it is a symbolic link to absent.toml: No such file"]);
 }
 
 #[test]
@@ -255,5 +261,7 @@ fn an_impossible_store_is_refused_before_a_job_runs() {
         .assert_ended(69, &["redis://:***@127.0.0.1:1"]);
     place.run(&["schedule", "jobs.toml", "--url", "ftp://x"]).assert_ended(64, &["ftp"]);
     place.run(&["schedule", "jobs.toml", "--drain", "long"]).assert_ended(64, &["--drain"]);
+    let forms = "[possible values: prefixed, plain, json]";
+    place.run(&["schedule", "jobs.toml", "--output", "bogus"]).assert_ended(64, &["--output", forms]);
     assert!(!place.path("ran").exists());
 }

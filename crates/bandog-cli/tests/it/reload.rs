@@ -48,7 +48,12 @@ fn a_reload_adds_changes_and_removes_jobs_and_present_runs_go_on() {
 
     // A file with a mistake changes nothing.
     file(&place, &FIRST.replace("100ms", "often"));
-    reload(&node, "the jobs stay as they are: ");
+    reload(&node, "the jobs stay as they are: jobs.toml has 1 mistake");
+    // The same lines as at a start.
+    let at_start = place.run(&["schedule", "jobs.toml"]).stderr;
+    let picture: Vec<_> = at_start.lines().skip(1).collect();
+    assert_eq!((picture.len(), picture[2].trim()), (3, "^^^^^^^"), "{at_start}");
+    eventually(SOON, || node.stderr().windows(3).any(|lines| lines == picture));
     let before = place.lines("often").len();
     eventually(SOON, || place.lines("often").len() > before + 2);
 
@@ -78,7 +83,9 @@ fn a_stop_after_a_reload_ends_the_commands_of_the_earlier_file_too() {
     let pid = place.pid("pid");
     file(&place, &FIRST.replace("100ms", "200ms"));
     reload(&node, "changed: often");
+    node.stderr_line("a greater `revision` of the job prevents that", SOON);
     node.stderr_line("from now on", SOON);
+    assert!(!node.stderr().iter().any(|line| line.contains("Job::")), "{:?}", node.stderr());
     assert!(is_alive(pid));
     node.term();
     ends(&mut node, 0);
@@ -124,7 +131,51 @@ fn a_missing_command_of_a_failure_is_reported() {
     let place = Place::new();
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'false'\non_failure = ['./absent']\n");
     let node = node(&place, URL, &[]);
-    assert!(node.stderr().iter().any(|line| line.contains("on_failure has no effect until it exists")));
-    node.stderr_line("x: its on_failure failed: no such command", SOON);
+    assert!(node.stderr().iter().any(|line| line.contains("on_failure has no effect until this is corrected")));
+    node.stderr_line("x: its on_failure failed: no such command: \"./absent\"", SOON);
+    stops(node);
+}
+
+/// A job that fails, and a command that runs until it gets TERM.
+const STOPS: &str = "\
+[[job]]
+name = 'x'
+fixed_rate = '1h'
+grace = 'GRACE'
+command = 'exit 1'
+on_failure = '''
+trap 'AT_TERM' TERM
+echo start >> after
+while :; do sleep 0.02; done'''
+";
+
+#[test]
+fn at_the_end_of_the_drain_the_command_of_a_failure_gets_term_and_then_kill() {
+    for (at_term, grace, after, end) in [
+        ("echo TERM >> after; exit 0", "10s", &["start", "TERM"][..], "exit code 0 after TERM from bandog"),
+        ("", "100ms", &["start"], "killed by SIGKILL"),
+    ] {
+        let place = Place::new();
+        file(&place, &STOPS.replace("AT_TERM", at_term).replace("GRACE", grace));
+        let mut node = node(&place, URL, &["--drain", "0s"]);
+        eventually(SOON, || !place.lines("after").is_empty());
+        node.term();
+        ends(&mut node, 0);
+        assert_eq!(place.lines("after"), after);
+        let line = format!("bandog: x: its on_failure was cut off, because the drain is over: {end}");
+        assert!(node.stderr().contains(&line), "{:?}", node.stderr());
+    }
+}
+
+#[test]
+fn a_missing_directory_is_named_and_the_command_of_the_failure_runs_elsewhere() {
+    let place = Place::new();
+    let defaults = "[defaults]\non_failure = 'echo $BANDOG_ERROR > part; mv part told'\ndirectory = 'nowhere'\n";
+    file(&place, &format!("{defaults}[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'true'\n"));
+    let node = node(&place, URL, &[]);
+    let fault = "no such directory: \"nowhere\"";
+    let warnings: Vec<_> = node.stderr().into_iter().filter(|line| line.contains("until this is corrected")).collect();
+    assert_eq!(warnings, [format!("bandog: x: {fault}; its runs will fail until this is corrected")]);
+    assert_eq!(place.written("told"), fault);
     stops(node);
 }
