@@ -95,9 +95,11 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Generate docs/guarantees-tests.md from docs/GUARANTEES.md and xtask/promises.txt.
+    /// Write target/guarantees-tests.md: the tests behind each promise of docs/GUARANTEES.md, from xtask/promises.txt.
+    ///
+    /// It fails if a promise has no test, or if a test does not exist.
     Promises {
-        /// Change nothing, and fail if the page is not up to date or names a test that does not exist.
+        /// Write nothing, and only check.
         #[arg(long)]
         check: bool,
     },
