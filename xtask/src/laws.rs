@@ -41,7 +41,7 @@ const PROGRAMS: &[(&str, Option<&str>)] = &[
 struct Backend {
     /// The name of its world in the tests.
     world: &'static str,
-    /// The heading of its column.
+    /// Its name in the page.
     heading: &'static str,
 }
 
@@ -49,24 +49,24 @@ const BACKENDS: &[Backend] = &[
     Backend { world: "memory", heading: "memory" },
     Backend { world: "sqlite", heading: "SQLite" },
     Backend { world: "redis", heading: "Redis" },
-    Backend { world: "redis with layout=setnx", heading: "Redis, setnx" },
+    Backend { world: "redis with layout=setnx", heading: "Redis setnx" },
     Backend { world: "redis cluster", heading: "Redis Cluster" },
-    Backend { world: "a quorum of three Redis servers", heading: "quorum, Redis" },
-    Backend { world: "a quorum of three stores in memory", heading: "quorum, memory" },
+    Backend { world: "a quorum of three Redis servers", heading: "quorum of Redis" },
+    Backend { world: "a quorum of three stores in memory", heading: "quorum of memory" },
     Backend { world: "zookeeper", heading: "ZooKeeper" },
     Backend { world: "postgres", heading: "PostgreSQL" },
-    Backend { world: "postgres with layout=shedlock", heading: "PostgreSQL, shedlock" },
-    Backend { world: "postgres with mode=rowlock", heading: "PostgreSQL, rowlock" },
-    Backend { world: "postgres with mode=advisory", heading: "PostgreSQL, advisory" },
+    Backend { world: "postgres with layout=shedlock", heading: "PostgreSQL shedlock" },
+    Backend { world: "postgres with mode=rowlock", heading: "PostgreSQL rowlock" },
+    Backend { world: "postgres with mode=advisory", heading: "PostgreSQL advisory" },
     Backend { world: "mysql", heading: "MySQL" },
-    Backend { world: "mysql with layout=shedlock", heading: "MySQL, shedlock" },
-    Backend { world: "mysql with mode=rowlock", heading: "MySQL, rowlock" },
-    Backend { world: "mysql with mode=advisory", heading: "MySQL, advisory" },
+    Backend { world: "mysql with layout=shedlock", heading: "MySQL shedlock" },
+    Backend { world: "mysql with mode=rowlock", heading: "MySQL rowlock" },
+    Backend { world: "mysql with mode=advisory", heading: "MySQL advisory" },
 ];
 
-/// Worlds that have no column: an example, a store with faults on purpose, and a format for which only the laws about
-/// semaphores run again.
-const WITHOUT_COLUMN: &[&str] = &["one file", "flawed memory", "redis with semaphores=plain"];
+/// Worlds that are not on the page: an example, a store with faults on purpose, and a format for which only the laws
+/// about semaphores run again.
+const WITHOUT_RESULTS: &[&str] = &["one file", "flawed memory", "redis with semaphores=plain"];
 
 /// The result of a law on a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,14 +140,14 @@ pub(crate) fn run(check: bool) -> Result<(), Fault> {
     fs::write(PAGE, results.page()?).map_err(|error| Fault::failed(format!("cannot write {PAGE}: {error}")))
 }
 
-/// Checks that the page has a row for each law of the code with its present text, a column for each backend of the
-/// tests, and a result in each cell.
+/// Checks that the page has a line for each law of the code with its present text, and results of each backend of the
+/// tests.
 fn complete() -> Result<(), Fault> {
     let (laws, text) = (code::laws()?, read(PAGE)?);
     let outcomes = page::parse(&text);
     let mut problems = missing(&laws, &outcomes);
     let is_known =
-        |world: &String| BACKENDS.iter().any(|known| known.world == world) || WITHOUT_COLUMN.contains(&world.as_str());
+        |world: &String| BACKENDS.iter().any(|known| known.world == world) || WITHOUT_RESULTS.contains(&world.as_str());
     let unknown = code::worlds()?.into_iter().filter(|world| !is_known(world));
     problems.extend(unknown.map(|world| format!("the laws run on {world:?}, which xtask/src/laws.rs does not name")));
     if problems.is_empty() && page::render(&laws, &outcomes) != text {
