@@ -1,70 +1,83 @@
-//! Compares the table of modules in ARCHITECTURE.md with the files.
+//! Compares the floors of ARCHITECTURE.md with the manifests, and checks that each module says what it is.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeSet, fs};
 
-use crate::house::root;
+use crate::house::{files, root, table};
 
-/// Files that the table does not have to name: tests, and files that every crate has.
-const PLAIN: &[&str] = &["fuzz", "lib", "main", "mod", "tests"];
+/// Crates of the picture that are not in the folder `crates`.
+const ELSEWHERE: [&str; 3] = ["bench", "bench/peers", "xtask"];
+
+/// The crates that import a crate of their own floor, with that crate. The page lists them.
+const SAME_FLOOR: [(&str, &str); 4] = [
+    ("bandog-macros", "bandog-cron"),
+    ("bandog-net", "bandog-core"),
+    ("bandog-schedule", "bandog-sync"),
+    ("bandog-tls", "bandog-core"),
+];
 
 #[test]
-fn the_table_names_every_module_of_a_crate_and_nothing_else() {
+fn each_crate_has_one_floor() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let table = table(&page);
-    assert!(table.len() >= 9, "ARCHITECTURE.md has rows for {:?} only", table.keys());
+    let mut shown: Vec<_> = floors(&page, &crates()).into_iter().map(|(name, _)| name).collect();
+    shown.sort();
+    assert_eq!(shown, crates().into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn crates_import_lower_floors_only() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let floors = floors(&page, &crates());
+    let floor = |name: &str| floors.iter().find(|(known, _)| known == name).unwrap().1;
     let mut wrong = Vec::new();
-    for (name, words) in table {
-        let folder = if name == "bandog" { "crates/bandog".to_owned() } else { format!("crates/bandog-{name}") };
-        let (direct, all) = modules(&root().join(&folder));
-        wrong.extend(direct.difference(&words).map(|module| format!("no row of {name} names its module {module}")));
-        wrong.extend(
-            words.difference(&all).map(|word| format!("a row of {name} names {word}, which {folder} does not have")),
-        );
+    for (name, own) in floors.iter().filter(|(name, _)| !ELSEWHERE.contains(&name.as_str())) {
+        let ours = table(name, "dependencies").into_iter().filter(|name| name.starts_with("bandog"));
+        let higher =
+            ours.filter(|import| floor(import) >= *own && !SAME_FLOOR.contains(&(name.as_str(), import.as_str())));
+        wrong.extend(higher.map(|import| format!("{name} (floor {own}) imports {import}")));
     }
     assert!(wrong.is_empty(), "ARCHITECTURE.md: {wrong:#?}");
 }
 
 #[test]
-fn rows_of_one_crate_are_read_together() {
-    let page = "| crate | modules |\n|---|---|\n| a | `b c/` (`d`) |\n| a, `c/` | `e/*.lua` |\n| other | text |\n";
-    let table = table(page);
-    assert_eq!(table["a"].iter().collect::<Vec<_>>(), ["b", "c", "d", "e"]);
-}
-
-/// The crates of the table, with the modules that their rows name.
-fn table(page: &str) -> BTreeMap<&str, BTreeSet<String>> {
-    let mut table: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    let rows = page.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
-    for row in rows.take_while(|line| line.starts_with("| ")) {
-        let name = row.trim_start_matches("| ").split([' ', ',']).next().unwrap();
-        let quoted = row.split('`').skip(1).step_by(2);
-        let words =
-            quoted.flat_map(|words| words.split([' ', '/'])).filter(|word| !word.is_empty() && !word.contains('*'));
-        table.entry(name).or_default().extend(words.map(str::to_owned));
+fn each_module_says_what_it_is() {
+    let mut silent = Vec::new();
+    for path in files(&root().join("crates")) {
+        let path = path.strip_prefix(root()).unwrap().to_owned();
+        let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+        let is_test = parts.iter().any(|part| part == "tests" || part == "tests.rs");
+        if parts.get(2).is_some_and(|folder| folder == "src") && !is_test {
+            let text = fs::read_to_string(root().join(&path)).unwrap();
+            silent.extend((!text.starts_with("//! ")).then_some(path));
+        }
     }
-    table
+    assert!(silent.is_empty(), "these modules do not begin with a line `//! …`: {silent:#?}");
 }
 
-/// The modules directly under `src`, and the names of all files and folders of a crate.
-fn modules(folder: &Path) -> (BTreeSet<String>, BTreeSet<String>) {
-    let mut all = BTreeSet::new();
-    collect(folder, &mut all);
-    let mut direct = BTreeSet::new();
-    collect_one(&folder.join("src"), &mut direct);
-    (direct.into_iter().filter(|name| !PLAIN.contains(&name.as_str())).collect(), all)
+#[test]
+fn floors_are_read_from_the_picture() {
+    let page = "# A\n## Floors\n```\n2  a-b   c      the tools of a\n   d            for tests\n1  a            a: it imports c  d\n```\n## B\n3  c\n";
+    let crates = ["a", "a-b", "c", "d"].map(str::to_owned).into();
+    let expected = [("a-b", 2), ("c", 2), ("d", 2), ("a", 1)].map(|(name, floor)| (name.to_owned(), floor));
+    assert_eq!(floors(page, &crates), expected);
 }
 
-fn collect(folder: &Path, found: &mut BTreeSet<String>) {
-    collect_one(folder, found);
-    let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-    folders.for_each(|folder| collect(&folder, found));
+/// The names of all crates.
+fn crates() -> BTreeSet<String> {
+    let folders = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
+    folders.map(|name| name.into_string().unwrap()).chain(ELSEWHERE.map(str::to_owned)).collect()
 }
 
-fn collect_one(folder: &Path, found: &mut BTreeSet<String>) {
-    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    found.extend(names.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()));
+/// The crates of the picture with their floors. A line without a number belongs to the floor above it. The names come
+/// first; two spaces or more separate them from each other and from the text.
+fn floors(page: &str, crates: &BTreeSet<String>) -> Vec<(String, u32)> {
+    let section = page.split("\n## ").find(|section| section.starts_with("Floors\n")).unwrap();
+    let picture = section.split("```").nth(1).unwrap();
+    let (mut floors, mut floor) = (Vec::new(), 0);
+    for line in picture.lines().filter(|line| !line.is_empty()) {
+        let (number, rest) = line.split_at(line.find("  ").unwrap());
+        floor = number.parse().unwrap_or(floor);
+        let parts = rest.split("  ").map(str::trim).filter(|part| !part.is_empty());
+        floors.extend(parts.take_while(|part| crates.contains(*part)).map(|name| (name.to_owned(), floor)));
+    }
+    floors
 }
