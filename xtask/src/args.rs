@@ -95,7 +95,7 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Write target/guarantees-tests.md: the tests behind each promise of docs/GUARANTEES.md, from xtask/promises.txt.
+    /// Write target/guarantees-tests.md: the tests behind each promise of the pages, from xtask/promises.txt.
     ///
     /// It fails if a promise has no test, or if a test does not exist.
     Promises {

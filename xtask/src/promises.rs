@@ -1,6 +1,6 @@
-//! The promises of docs/GUARANTEES.md, and the tests that check each promise.
+//! The promises of docs/GUARANTEES.md and of the pages of the stores, and the tests that check each promise.
 //!
-//! The page numbers its promises. `xtask/promises.txt` assigns tests to the numbers, and this task writes a list of both
+//! The pages number their promises. `xtask/promises.txt` assigns tests to the numbers, and this task writes a list of both
 //! to target/guarantees-tests.md.
 
 mod named;
@@ -13,6 +13,17 @@ use std::fs;
 use crate::fault::Fault;
 
 const PAGE: &str = "docs/GUARANTEES.md";
+/// Pages with promises in their section "Promises".
+const OTHERS: &[&str] = &[
+    "docs/redis.md",
+    "docs/redis-quorum.md",
+    "docs/redisson.md",
+    "docs/postgres.md",
+    "docs/mysql.md",
+    "docs/sqlite.md",
+    "docs/zookeeper.md",
+    "docs/page.md",
+];
 const TESTS: &str = "xtask/promises.txt";
 const LIST: &str = "target/guarantees-tests.md";
 
@@ -21,8 +32,11 @@ const NAMING: &[&str] = &["docs/redisson.md"];
 
 /// Checks that each promise has tests and that each test exists. Then writes the list, unless `check` is set.
 pub(crate) fn run(check: bool) -> Result<(), Fault> {
-    let page = read(PAGE)?;
-    let (promises, mut problems) = promises(&page);
+    let mut pages = Vec::new();
+    for path in [PAGE].iter().chain(OTHERS) {
+        pages.push((*path, read(path)?));
+    }
+    let (promises, mut problems) = promises(&pages);
     let tests = tests_by_number(&read(TESTS)?);
     problems.extend(missing(&promises, &tests));
     problems.extend(absent(TESTS, tests.values().flatten().map(String::as_str)));
@@ -55,35 +69,40 @@ struct Promise<'a> {
     text: &'a str,
 }
 
-/// Returns the promises of a page, and a list of problems. A problem is a row without a number, or a row whose number
-/// was used before.
+/// Returns the promises of these pages with their paths, and a list of problems. A problem is a row without a number, or
+/// a row whose number was used before.
 ///
-/// Only tables whose first header cell is empty are lists of promises.
-fn promises(page: &str) -> (Vec<Promise<'_>>, Vec<String>) {
+/// Only tables whose first header cell is empty are lists of promises, and outside of [`PAGE`] only those of the section
+/// "Promises". The title of such a page is the section of its promises.
+fn promises<'a>(pages: &'a [(&str, String)]) -> (Vec<Promise<'a>>, Vec<String>) {
     let (mut promises, mut problems) = (Vec::new(), Vec::new());
-    let (mut section, mut numbered) = ("", false);
     let mut seen = BTreeSet::new();
-    let mut lines = page.lines().peekable();
-    while let Some(line) = lines.next() {
-        if let Some(title) = line.strip_prefix("## ") {
-            section = title;
-        }
-        let Some(row) = line.strip_prefix("| ") else { continue };
-        if lines.peek().is_some_and(|next| next.starts_with("|---")) {
-            numbered = row.starts_with("| ");
-            continue;
-        }
-        if !numbered {
-            continue;
-        }
-        let mut cells = row.split(" | ");
-        let (number, text) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
-        if !is_number(number) {
-            problems.push(format!("{PAGE}: no number: | {row}"));
-        } else if !seen.insert(number) {
-            problems.push(format!("{PAGE}: the number {number} is used twice"));
-        } else {
-            promises.push(Promise { section, number, text });
+    for (path, page) in pages {
+        let title = page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default();
+        let (mut section, mut numbered) = ("", false);
+        let mut lines = page.lines().peekable();
+        while let Some(line) = lines.next() {
+            if let Some(title) = line.strip_prefix("## ") {
+                section = title;
+            }
+            let Some(row) = line.strip_prefix("| ") else { continue };
+            if lines.peek().is_some_and(|next| next.starts_with("|---")) {
+                numbered = row.starts_with("| ") && (*path == PAGE || section == "Promises");
+                continue;
+            }
+            if !numbered {
+                continue;
+            }
+            let mut cells = row.trim_end_matches(" |").split(" | ");
+            let (number, text) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+            if !is_number(number) {
+                problems.push(format!("{path}: no number: | {row}"));
+            } else if !seen.insert(number) {
+                problems.push(format!("{path}: the number {number} is used twice"));
+            } else {
+                let section = if *path == PAGE { section } else { title };
+                promises.push(Promise { section, number, text });
+            }
         }
     }
     (promises, problems)
@@ -114,7 +133,7 @@ fn missing(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> V
     let bare = promises.iter().filter(|promise| !tests.contains_key(promise.number));
     let bare = bare.map(|promise| format!("{TESTS} has no test for {}: {}", promise.number, promise.text));
     let stray = tests.keys().filter(|number| !promises.iter().any(|promise| promise.number == *number));
-    bare.chain(stray.map(|number| format!("{TESTS} has tests for {number}, which is not in {PAGE}"))).collect()
+    bare.chain(stray.map(|number| format!("{TESTS} has tests for {number}, which is on no page"))).collect()
 }
 
 /// A problem for each test that a page names although the test does not exist.

@@ -3,9 +3,12 @@ use super::*;
 #[test]
 fn rows_of_numbered_tables_are_promises() {
     let page = "## Locks\n| | promised | by |\n|---|---|---|\n| L1 | one holder | the store |\n| no | number | x |\n| L1 | again | x |\n\n| a | b |\n|---|---|\n| x | y |\n";
-    let (found, problems) = promises(page);
-    assert_eq!(found, [Promise { section: "Locks", number: "L1", text: "one holder" }]);
-    assert_eq!(problems.len(), 2, "{problems:?}");
+    let store = "# Redis\n## Faults\n| | what |\n|---|---|\n| a | b |\n## Promises\n| | what |\n|---|---|\n| RD1 | keys |\n| L1 | x |\n";
+    let pages = [(PAGE, page.to_owned()), ("docs/redis.md", store.to_owned())];
+    let (found, problems) = promises(&pages);
+    let locks = Promise { section: "Locks", number: "L1", text: "one holder" };
+    assert_eq!(found, [locks, Promise { section: "Redis", number: "RD1", text: "keys" }]);
+    assert_eq!(problems.len(), 3, "{problems:?}");
 }
 
 #[test]
