@@ -1,10 +1,9 @@
-//! Distributed locks with a watchdog, on the Redis or the PostgreSQL that a team already runs, in one
-//! SQLite file, or in memory.
+//! Distributed locks with a watchdog, and jobs that run once in a cluster, on a store that a team already runs.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 //! # async fn sweep(_fence: bandog::Fence) {}
-//! let client = bandog::connect("memory:").await?; // redis://localhost, sqlite:/var/lib/shop/locks.db
+//! let client = bandog::connect("memory:").await?; // or the URL of another store, see below
 //! let orders = client.mutex("orders");
 //! let guard = orders.lock().await?; // a watchdog renews the lock until the guard is released or dropped
 //! tokio::select! { biased;
@@ -17,6 +16,23 @@
 //! [`blocking`] has the same calls without async. [`macro@locked`] runs a whole function under a lock.
 //! [`macro@scheduled`] and [`schedule`] run jobs. A tick is a time at which a job is due. At each tick, one node of the
 //! cluster runs the job.
+//!
+//! # Stores
+//!
+//! | store | URL | page in the repository |
+//! |---|---|---|
+//! | memory: tests, and the tasks of one process | `memory:`, `memory:NAME` | `docs/GUARANTEES.md` |
+//! | SQLite: the processes of one machine | `sqlite:PATH` | `docs/sqlite.md` |
+//! | Redis, one server | `redis://HOST`, `rediss://HOST` with TLS | `docs/redis.md` |
+//! | Redis with Sentinel | `redis+sentinel://HOST,HOST/MASTER` | `docs/redis.md` |
+//! | Redis Cluster | `redis+cluster://HOST,HOST` | `docs/redis.md` |
+//! | a quorum of Redis servers | `redis+quorum://HOST,HOST,HOST` | `docs/redis-quorum.md` |
+//! | PostgreSQL | `postgres://USER@HOST/DATABASE` | `docs/postgres.md` |
+//! | MySQL and MariaDB | `mysql://USER@HOST/DATABASE` | `docs/mysql.md` |
+//! | ZooKeeper | `zookeeper://HOST,HOST,HOST/FOLDER` | `docs/zookeeper.md` |
+//!
+//! Each store but memory and Redis needs a feature. A quorum has mutexes and read-write locks, and no jobs; the other
+//! stores have all kinds.
 //!
 //! # Features
 //!
@@ -54,7 +70,7 @@
 //! ```
 //!
 //! `docs/locks.md` has a program for each kind of lock, and the names of its methods. `docs/GUARANTEES.md` lists what a
-//! lock promises on each backend, and what it cannot promise.
+//! lock promises on every store, and what it cannot promise.
 
 #[cfg(feature = "schedule")]
 #[doc(hidden)]
