@@ -74,7 +74,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// `bandog:stayed:{N}` (marks a long queue), and `bandog:limit:{N}` (the limit of a semaphore before its last change).
 ///
 /// This is the default format. [`Layout::Setnx`](crate::Layout::Setnx) and [`Semaphores::Plain`](crate::Semaphores::Plain)
-/// are other formats of mutexes and of semaphores. The file `docs/redis.md` of the repository has their keys.
+/// are other formats of mutexes and of semaphores. The file `docs/redis-keys.md` of the repository has their keys.
 ///
 /// A client starves if it has waited for a lock for a second or more. Each claim of a starving client for the lock `N`
 /// sets the string `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving

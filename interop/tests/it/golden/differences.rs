@@ -1,5 +1,5 @@
-//! The lines in which bandog must differ from Java, each with its reason. `docs/redisson.md` and `docs/redis.md` document
-//! them. All other lines are the same.
+//! The lines in which bandog must differ from Java, each with its reason. `docs/redisson.md` and `docs/redis-keys.md`
+//! document them. All other lines are the same.
 
 /// A line of a golden file that bandog writes in another way.
 struct Difference {
