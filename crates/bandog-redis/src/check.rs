@@ -9,10 +9,11 @@ mod topology;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bandog_core::{Finding, Result};
-use redis::{Pipeline, ServerError, Value};
+use bandog_redis_net::{Keys, Master, reply::time};
+use redis::{Pipeline, Value};
 
 use self::{cluster::View, settings::Settings};
-use crate::{leases::Redis, options::Address, refusal, reply::time, script, servers::Master};
+use crate::{leases::Redis, refusal};
 
 /// Maximum difference between the server's clock and the client's clock. If the difference is greater, the finding
 /// gives advice.
@@ -54,7 +55,7 @@ impl Redis {
     /// The findings about the settings of the servers. The first finding is about the version. If the nodes of a cluster
     /// have the same finding, it is reported once. If a node does not answer, the others are checked.
     async fn settings(&self, masters: &[Master<'_>]) -> Result<Vec<Finding>> {
-        let in_cluster = self.options.format.in_cluster;
+        let in_cluster = self.format.in_cluster;
         let (mut found, mut views, mut unchecked) = (Vec::new(), Vec::new(), Vec::new());
         for (at, master) in masters.iter().enumerate() {
             let mut pipe = Pipeline::new();
@@ -78,7 +79,7 @@ impl Redis {
             }
             let of_server = [
                 vec![settings.version(), settings.eviction(), settings.persistence()],
-                settings.replication(&self.options),
+                settings.replication(self.servers.options()),
                 self.topology(master.link(), &settings).await,
                 settings.coverage().filter(|_| in_cluster).into_iter().collect(),
             ];
@@ -93,10 +94,10 @@ impl Redis {
 
     /// Checks whether the user can load and run our scripts.
     async fn scripts(&self) -> Result<Finding> {
-        let mut pipe = script::load(self.options.format);
+        let mut pipe = self.servers.scripts().load(false);
         pipe.cmd("EVALSHA").arg(UNKNOWN_SCRIPT).arg(0);
         pipe.cmd("EVAL").arg("return 1").arg(0);
-        let mut replies = self.servers.call(pipe).await?;
+        let mut replies = self.servers.call(Keys::None, pipe).await?;
         // The last two replies belong to EVALSHA and EVAL. All earlier replies belong to SCRIPT LOAD. If the user has
         // the right to run EVALSHA, the server replies to EVALSHA that it does not know the hash. Without this right,
         // the user needs the right to run EVAL.
@@ -107,7 +108,7 @@ impl Redis {
         {
             return Ok(Finding::danger(
                 "scripts",
-                format!("no script can be run, so no lock can be taken: {}", server_text(hash_error)),
+                format!("no script can be run, so no lock can be taken: {}", refusal::server_text(hash_error)),
                 "allow this user to run EVALSHA, and use a server that has not renamed this command",
             ));
         }
@@ -129,7 +130,7 @@ impl Redis {
             ),
             Some(error) => Finding::danger(
                 "scripts",
-                format!("the server does not accept our scripts: {}", server_text(error)),
+                format!("the server does not accept our scripts: {}", refusal::server_text(error)),
                 "use a server that runs Lua scripts, because every claim is a script",
             ),
         })
@@ -137,25 +138,21 @@ impl Redis {
 
     /// The finding about encryption. None for an unencrypted connection to a server on this machine.
     fn tls(&self) -> Option<Finding> {
-        if self.options.is_encrypted() {
+        let options = self.servers.options();
+        if options.is_encrypted() {
             return Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"));
         }
-        let what = if self.options.login.has_password() {
-            "the password and the names of locks"
-        } else {
-            "the names of locks"
-        };
-        match &self.options.address {
-            Address::Tcp { .. } | Address::Sentinels(_) if !self.options.is_local() => Some(Finding::advice(
+        let what = if options.has_password() { "the password and the names of locks" } else { "the names of locks" };
+        (!options.is_local()).then(|| {
+            Finding::advice(
                 "tls",
                 format!("{what} cross the network unencrypted"),
                 format!(
                     "if others may read the traffic of this network, enable TLS on the servers and write {}://",
-                    self.options.scheme(true)
+                    options.scheme(true)
                 ),
-            )),
-            Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } | Address::Sentinels(_) => None,
-        }
+            )
+        })
     }
 }
 
@@ -237,11 +234,6 @@ fn clock(server_time: Duration, before: Duration, after: Duration) -> Finding {
 /// The client's time since 1970.
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// The text of the server's error: its code and its details.
-fn server_text(error: &ServerError) -> String {
-    format!("{} {}", error.code(), error.details().unwrap_or_default()).trim_end().to_owned()
 }
 
 #[cfg(test)]

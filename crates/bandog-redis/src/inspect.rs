@@ -1,30 +1,29 @@
 //! The implementation of [`Inspect`]: locks and their holders.
 
 mod fences;
+mod fields;
 mod rows;
 
 use std::{borrow::Cow, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{ClientId, Finding, IfUnused, Inspect, Key, Member, NamesPage, Pattern, Result, Row, Usage};
+use bandog_redis_net::{Keys, reply::list};
 use redis::{Pipeline, Value};
 
-pub(crate) use self::rows::row;
+pub(crate) use self::{
+    fields::{fields, is_lock, is_owner},
+    rows::row,
+};
 use crate::{
     leases::Redis,
     names::{StarvingKey, TokenKey},
     options::{Layout, Semaphores},
-    refusal,
-    reply::{list, text},
-    script, slots,
+    refusal, script, slots,
 };
 
 /// Maximum number of locks that one round trip queries.
 const MAX_LOCKS_PER_CALL: usize = 256;
-/// Approximate maximum number of fields that are read from a hash. A lock has one field. A read lock of Redisson has
-/// one field for each reader.
-const MAX_FIELDS: usize = 16;
-
 #[async_trait]
 impl Inspect for Redis {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
@@ -53,13 +52,13 @@ impl Inspect for Redis {
         let evicted = async {
             self.check_name(key)?;
             let placed = self.lock_key(key);
-            if self.options.format.semaphores == Semaphores::Plain {
+            if self.format.semaphores == Semaphores::Plain {
                 let reply = self.ask(|form| script::evict_plain(&placed, form)).await?;
                 if reply != Value::Int(0) {
                     return self.evicted(key, &reply);
                 }
             }
-            self.evicted(key, &self.ask(|form| script::evict(&placed, self.options.format, form)).await?)
+            self.evicted(key, &self.ask(|form| script::evict(&placed, self.format, form)).await?)
         };
         evicted.await.map_err(|error| error.during("evict").at(key))
     }
@@ -68,7 +67,7 @@ impl Inspect for Redis {
         let forgotten = async {
             self.check_name(key)?;
             let placed = self.lock_key(key);
-            if self.options.format.layout == Layout::Setnx {
+            if self.format.layout == Layout::Setnx {
                 return self.forget_setnx(key).await;
             }
             match self.ask(|form| script::forget(&placed, form)).await? {
@@ -101,7 +100,7 @@ impl Redis {
     async fn row_of(&self, key: &Key) -> Result<Option<Row>> {
         self.check_name(key)?;
         let placed = self.lock_name(key.as_str());
-        let reply = self.ask(|form| script::show([&*placed].into_iter(), self.options.format, form)).await?;
+        let reply = self.ask(|form| script::show([&*placed].into_iter(), self.format, form)).await?;
         let mut row = row(key.as_str(), &reply)?;
         self.add_fences(row.iter_mut().collect()).await;
         Ok(row)
@@ -124,10 +123,9 @@ impl Redis {
     async fn number(&self, command: &str, keys: &[String]) -> Result<i64> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd(command).arg(keys);
-        match &self.servers.call(pipe).await?[..] {
-            [Value::Int(number)] => Ok(*number),
-            [Value::ServerError(error)] => Err(refusal::refused(error)),
-            replies => Err(refusal::unexpected_reply(&Value::Array(replies.to_vec()))),
+        match self.command(pipe).await? {
+            Value::Int(number) => Ok(number),
+            reply => Err(refusal::unexpected_reply(&reply)),
         }
     }
 
@@ -149,12 +147,12 @@ impl Redis {
     /// The replies of `show.lua` for these names, and the time that the server needed for them.
     pub(crate) async fn looked_at(&self, names: &[&str]) -> Result<(Vec<Value>, Duration)> {
         let names: Vec<_> = names.iter().map(|name| self.lock_name(name)).collect();
-        self.timed(|form| script::show(names.iter().map(|name| &**name), self.options.format, form)).await
+        self.timed(Keys::OfScripts, |form| script::show(names.iter().map(|name| &**name), self.format, form)).await
     }
 
     /// The name of a lock in its keys.
     pub(crate) fn lock_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        if self.options.format.in_cluster { slots::placed_lock(name) } else { name.into() }
+        if self.format.in_cluster { slots::placed_lock(name) } else { name.into() }
     }
 
     /// Reads the reply of `evict.lua`. Returns the row that the lock had before the eviction. None if the lock was
@@ -170,62 +168,6 @@ impl Redis {
         }
         row(key.as_str(), before)
     }
-}
-
-/// Adds the first query for a lock, which reads some fields of the hash.
-pub(crate) fn fields(pipe: &mut Pipeline, name: &str) {
-    // A few fields are enough here, and a hash of another application might have millions of fields.
-    pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(MAX_FIELDS);
-}
-
-/// Whether a hash might be a lock. `fields` is the reply to the first query.
-pub(crate) fn is_lock(fields: &Value) -> bool {
-    names_of(fields).iter().any(|name| is_owner(name.strip_suffix(":write").unwrap_or(name)))
-}
-
-/// The names of the first fields of a hash.
-fn names_of(fields: &Value) -> Vec<String> {
-    match fields {
-        Value::Array(parts) if parts.len() == 2 => list(&parts[1]).iter().step_by(2).filter_map(text).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Whether this field has the format of an owner's id: a UUID of 36 characters, a colon and a number. Redisson and
-/// bandog use this format.
-pub(crate) fn is_owner(field: &str) -> bool {
-    let Some((uuid, number)) = field.split_once(':') else {
-        return false;
-    };
-    let dashes = [8, 13, 18, 23];
-    let is_uuid = |(at, byte): (usize, u8)| if dashes.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
-    uuid.len() == 36 && uuid.bytes().enumerate().all(is_uuid) && number.parse::<i64>().is_ok()
-}
-
-/// A Redis glob that matches all names that the pattern matches, and perhaps more. `?` becomes `*`, because `?` matches
-/// one byte in a Redis glob, and one character in a pattern of bandog. Characters that are special only in Redis are
-/// escaped.
-pub(crate) fn redis_glob(pattern: &Pattern) -> String {
-    let mut glob = String::new();
-    let mut chars = pattern.as_str().chars();
-    while let Some(c) = chars.next() {
-        let literal = match c {
-            '*' | '?' => {
-                // A second star directly after a star would match the same names, and would cost the server time.
-                if !glob.ends_with('*') || glob.ends_with("\\*") {
-                    glob.push('*');
-                }
-                continue;
-            }
-            '\\' => chars.next().unwrap_or('\\'),
-            c => c,
-        };
-        if "*?[]^-\\".contains(literal) {
-            glob.push('\\');
-        }
-        glob.push(literal);
-    }
-    glob
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use bandog_core::{Key, LatchAnswer, LatchOperation, LatchRow, Latches, Notifier, Pattern, Result, Subscription};
+use bandog_redis_net::{Sink, reply::text};
 use redis::{Pipeline, Value};
 
-use crate::{leases::Redis, names::LatchChannel, refusal, reply::text, script};
+use crate::{leases::Redis, names::LatchChannel, refusal, script};
 
 #[async_trait]
 impl Latches for Redis {
@@ -22,7 +23,7 @@ impl Latches for Redis {
         let mut get = Pipeline::with_capacity(1);
         get.cmd("GET").arg(key.as_str());
         let reply = match self.check_name(key) {
-            Ok(()) => self.ask(|_| get.clone()).await,
+            Ok(()) => self.command(get).await,
             Err(error) => Err(error),
         };
         reply.and_then(|reply| count(&reply)).map_err(|error| error.during("latch_count").at(key))
@@ -34,8 +35,8 @@ impl Latches for Redis {
     }
 
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscription =
-            self.servers.subscribe(&LatchChannel(key.as_str(), self.options.format).to_string(), notifier).await;
+        let channel = LatchChannel(key.as_str(), self.format).to_string();
+        let subscription = self.servers.subscribe(&channel, Sink::of(notifier)).await;
         subscription.map_err(|error| error.during("subscribe").at(key))
     }
 }
@@ -43,7 +44,7 @@ impl Latches for Redis {
 impl Redis {
     async fn change(&self, operation: &LatchOperation) -> Result<Value> {
         self.check_name(&operation.key)?;
-        self.ask(|form| script::change_latch(operation, self.options.format, form)).await
+        self.ask(|form| script::change_latch(operation, self.format, form)).await
     }
 
     /// Reads the reply of `latch.lua`.

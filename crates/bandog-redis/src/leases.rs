@@ -6,7 +6,10 @@ mod steps;
 use std::{
     fmt,
     num::NonZeroU32,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -15,19 +18,14 @@ use bandog_core::{
     Answer, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
     Verdict,
 };
-use futures_util::FutureExt;
+use bandog_redis_net::{Keys, ScriptForm, Servers, Sink, reply};
 use redis::{Pipeline, Value};
 
 use crate::{
-    answers::{Renewed, misused, not_renewed},
+    answers::{Renewed, misused, not_renewed, renewal},
     names::{self, ClaimChannel},
-    options::RedisOptions,
-    refusal,
-    replicas::Replicas,
-    reply,
-    script::{self, ScriptForm},
-    servers::{Server, Servers},
-    slots, uptime,
+    options::{Format, RedisOptions},
+    refusal, script, slots, uptime,
 };
 
 /// Maximum number of keys that one call of the script renews. A larger call would block the server for other clients
@@ -37,11 +35,6 @@ const MAX_RENEWALS_PER_CALL: usize = 512;
 /// The time for which a server can lose what it has answered. In an orderly failover, Sentinel promotes a replica some
 /// seconds before the former master refuses writes. A server with `appendfsync everysec` loses up to 2 s in a crash.
 const MAY_UNDO: Duration = Duration::from_secs(10);
-/// Minimum timeout of a request.
-const MIN_TIMEOUT: Duration = Duration::from_millis(1);
-/// Maximum timeout of a request.
-const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-
 /// Leases on one Redis server, or on the nodes of a Redis Cluster.
 ///
 /// - The server's clock decides when a lease expires. The ttl is rounded up to whole milliseconds.
@@ -119,9 +112,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// Each connection runs on the Tokio runtime of the call that opened it. If that runtime ends, the next call opens the
 /// connection again, on its own runtime.
 pub struct Redis {
-    pub(crate) options: RedisOptions,
+    pub(crate) format: Format,
     pub(crate) servers: Servers,
-    replicas: Replicas,
     /// Limits the warning that this user has no right to publish. The warning is logged once for each connection.
     publish_warned: Warned,
     /// Limits the warning that this user has no right to write the index of clients. The warning is logged once for
@@ -154,22 +146,16 @@ impl Redis {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(options: RedisOptions) -> Result<Self> {
-        if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&options.timeout) {
-            return Err(Error::misused(format!(
-                "the timeout is {:?}; it must be between 1 ms and 1 day",
-                options.timeout
-            )));
-        }
-        options.format.check()?;
-        let options = options.of_backend();
-        let (servers, replicas) = (Servers::new(&options), Replicas::new(options.clone()));
-        Ok(Self { options, servers, replicas, publish_warned: Warned::default(), index_warned: Warned::default() })
+        let format = options.format;
+        format.check()?;
+        let servers = Servers::new(options.connection(), script::scripts(format))?;
+        Ok(Self { format, servers, publish_warned: Warned::default(), index_warned: Warned::default() })
     }
 }
 
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redis").field("store", &self.options.store()).finish_non_exhaustive()
+        f.debug_struct("Redis").field("store", &self.servers.store()).finish_non_exhaustive()
     }
 }
 
@@ -178,7 +164,7 @@ impl Leases for Redis {
     async fn ping(&self) -> Result<()> {
         let mut ping = redis::pipe();
         ping.cmd("PING");
-        let values = self.servers.call(ping).await.map_err(|error| error.during("connect"))?;
+        let values = self.servers.call(Keys::None, ping).await.map_err(|error| error.during("connect"))?;
         match values.first() {
             // If only the right to run PING is missing, the server is reachable and the user is logged in.
             Some(Value::ServerError(error)) if !refusal::is_denied(error) => {
@@ -190,16 +176,16 @@ impl Leases for Redis {
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let connection = self.connection_to_acknowledge();
-        let placed = if self.options.format.in_cluster { slots::placed_steps(steps) } else { steps.into() };
+        let placed = if self.format.in_cluster { slots::placed_steps(steps) } else { steps.into() };
         let (steps, original) = (&*placed, steps);
-        let refused = steps.iter().zip(original).map(|(step, original)| misused(step, original, self.options.format));
+        let refused = steps.iter().zip(original).map(|(step, original)| misused(step, original, self.format));
         let mut answers: Vec<_> = refused.collect();
-        let mut groups = script::groups(steps, &answers, self.options.format);
-        let (mut fault, format) = (None, self.options.format);
-        let deadline = Instant::now() + self.options.timeout;
+        let mut groups = script::groups(steps, &answers, self.format);
+        let (mut fault, format) = (None, self.format);
+        let deadline = self.servers.deadline();
         while !groups.is_empty() {
-            groups = match self.servers.call_scripts(deadline, |form| script::steps(steps, &groups, format, form)).await
-            {
+            let pack = |form| script::steps(steps, &groups, format, form);
+            groups = match self.servers.call_scripts(deadline, Keys::OfScripts, pack).await {
                 Ok(replies) => self.distribute(steps, groups, replies, &mut answers),
                 Err(error) => {
                     fault = Some(error);
@@ -233,9 +219,9 @@ impl Leases for Redis {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let (connection, deadline) = (self.connection_to_acknowledge(), Instant::now() + self.options.timeout);
+        let (connection, deadline) = (self.connection_to_acknowledge(), self.servers.deadline());
         let placed: Vec<Claim>;
-        let claims = if self.options.format.in_cluster {
+        let claims = if self.format.in_cluster {
             placed = claims.iter().map(slots::placed_claim).collect();
             &placed
         } else {
@@ -262,14 +248,14 @@ impl Leases for Redis {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         let placed = Claim { key: self.lock_key(&claim.key), ..claim.clone() };
-        let subscription = self.servers.subscribe(&ClaimChannel(&placed).to_string(), notifier).await;
+        let subscription = self.servers.subscribe(&ClaimChannel(&placed).to_string(), Sink::of(notifier)).await;
         subscription.map_err(|error| error.during("subscribe").at(&claim.key))
     }
 
     async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let set = async {
             self.check_name(key)?;
-            match self.ask(|form| script::set_limit(key, permits, self.options.format, form)).await? {
+            match self.ask(|form| script::set_limit(key, permits, self.format, form)).await? {
                 Value::Int(0) => Ok(None),
                 Value::Int(before) => Ok(Some(u32::try_from(before).unwrap_or(u32::MAX))),
                 reply => Err(refusal::unexpected_reply(&reply)),
@@ -289,8 +275,8 @@ impl Leases for Redis {
     async fn uptime(&self) -> Result<Duration> {
         let mut pipe = redis::pipe();
         pipe.cmd("INFO").arg("server");
-        let values = self.servers.call(pipe).await?;
-        uptime::read(values.first(), &self.options.store())
+        let values = self.servers.call(Keys::None, pipe).await?;
+        uptime::read(values.first(), &self.servers.store())
     }
 
     async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
@@ -299,7 +285,7 @@ impl Leases for Redis {
             pipe.cmd("SET").arg(&key).arg(text).arg("NX");
         }
         pipe.cmd("GET").arg(&key);
-        let values = self.servers.call(pipe).await?;
+        let values = self.servers.call(Keys::FirstArguments, pipe).await?;
         if let Some(error) = values.iter().find_map(refusal::server_error) {
             return Err(refusal::refused(error));
         }
@@ -308,17 +294,17 @@ impl Leases for Redis {
 
     fn profile(&self) -> Profile {
         Profile {
-            store: self.options.store(),
-            timeout: self.options.timeout,
-            kinds: self.options.format.kinds(),
-            outlive_clients: self.options.format.kinds(),
+            store: self.servers.store(),
+            timeout: self.servers.options().timeout(),
+            kinds: self.format.kinds(),
+            outlive_clients: self.format.kinds(),
             has_records: true,
             fence_survives_failover: true,
             may_undo: MAY_UNDO,
             checks_locks_in: None,
             completes_runs_in: None,
             expiry: "the Redis server's clock",
-            max_steps: if self.replicas.are_required() { 1 } else { Profile::MAX_STEPS },
+            max_steps: if self.servers.options().replicas() > 0 { 1 } else { Profile::MAX_STEPS },
             epoch: self.servers.epoch(),
         }
     }
@@ -327,21 +313,21 @@ impl Leases for Redis {
 impl Redis {
     /// The key of a lock with this name.
     pub(crate) fn lock_key(&self, key: &Key) -> Key {
-        if self.options.format.in_cluster { slots::lock_key(key) } else { key.clone() }
+        if self.format.in_cluster { slots::lock_key(key) } else { key.clone() }
     }
 
     /// Refuses a name that cannot be used on a cluster.
     pub(crate) fn check_name(&self, key: &Key) -> Result<()> {
-        if !self.options.format.in_cluster {
+        if !self.format.in_cluster {
             return Ok(());
         }
         slots::check(key.as_str())?;
         slots::check_lock(key.as_str())
     }
 
-    /// Sends the command that `pack` returns.
+    /// Sends the script that `pack` calls.
     pub(crate) async fn ask(&self, pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync) -> Result<Value> {
-        self.ask_with_deadline(Instant::now() + self.options.timeout, pack).await
+        self.ask_with_deadline(self.servers.deadline(), pack).await
     }
 
     /// Does the same as [`Redis::ask`], with a deadline instead of the timeout.
@@ -350,28 +336,55 @@ impl Redis {
         deadline: Instant,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<Value> {
-        match self.servers.call_scripts(deadline, pack).await?.into_values()?.pop() {
-            Some(Value::ServerError(error)) => Err(refusal::refused(&error)),
-            Some(value) => Ok(value),
-            None => Err(refusal::unexpected_reply(&Value::Nil)),
-        }
+        last(self.servers.call_scripts(deadline, Keys::OfScripts, pack).await?.into_values()?)
+    }
+
+    /// Sends a command whose first argument is its key.
+    pub(crate) async fn command(&self, pipe: Pipeline) -> Result<Value> {
+        last(self.servers.call(Keys::FirstArguments, pipe).await?)
     }
 
     /// The number of the latest connection, if the replicas must acknowledge grants and renewals.
     fn connection_to_acknowledge(&self) -> Option<u64> {
-        self.replicas.are_required().then(|| self.servers.connection())
+        (self.servers.options().replicas() > 0).then(|| self.servers.connection())
     }
 
     /// Waits until the replicas have acknowledged the holds of these claims. `connection` is the number of the latest
-    /// connection before the call that was answered. Returns one result for each claim.
+    /// connection before the call that was answered. Returns one result for each claim. All errors are ambiguous, because
+    /// the holds have been written.
     async fn acknowledged(&self, claims: &[Claim], connection: u64, deadline: Instant) -> Vec<Result<()>> {
-        match &self.servers {
-            Servers::Single(Server { link, .. }) => {
-                let result = self.replicas.acknowledge(link, link.answered_since(connection), deadline).boxed().await;
-                claims.iter().map(|_| result.clone()).collect()
-            }
-            Servers::Cluster(cluster) => cluster.acknowledge(claims, deadline).boxed().await,
-        }
+        let (format, repeated): (_, Arc<[Claim]>) = (self.format, claims.into());
+        let repeat = move |at: usize, form| {
+            let claim = &repeated[at];
+            script::renewal(claim.kind, &[claim], format, form)
+        };
+        let keys: Vec<_> = claims.iter().map(|claim| claim.key.as_str()).collect();
+        let replies = self.servers.acknowledge(connection, &keys, repeat, deadline).await;
+        claims.iter().zip(replies).map(|(claim, reply)| is_held(claim, reply?)).collect()
+    }
+}
+
+/// Checks that a renewal that replicas have acknowledged found the hold. The place of a waiting claim is no hold. `reply`:
+/// the reply to the renewal, if it was repeated for them.
+fn is_held(claim: &Claim, reply: Option<Value>) -> Result<()> {
+    let Some(reply) = reply else { return Ok(()) };
+    let reply = match reply {
+        Value::Array(mut replies) if replies.len() == 1 => replies.remove(0),
+        reply => reply,
+    };
+    if renewal(claim, reply).map_err(Error::ambiguous)?.is_hold {
+        return Ok(());
+    }
+    let message = "the node of the slot does not have the lock any more: it was released, or a replica has taken over";
+    Err(Error::unavailable(message).ambiguous())
+}
+
+/// The last reply.
+fn last(mut replies: Vec<Value>) -> Result<Value> {
+    match replies.pop() {
+        Some(Value::ServerError(error)) => Err(refusal::refused(&error)),
+        Some(value) => Ok(value),
+        None => Err(refusal::unexpected_reply(&Value::Nil)),
     }
 }
 

@@ -9,30 +9,21 @@
 //! Users of locks need only the `bandog` crate. The promises of this backend are documented at [`Redis`].
 
 mod answers;
-mod backoff;
 mod check;
-mod cluster;
-mod dial;
 #[cfg(test)]
 mod fuzz;
+mod glob;
 mod inspect;
 mod latches;
 mod leases;
-mod link;
 mod names;
 mod options;
 mod records;
 mod refusal;
 mod registry;
-mod replicas;
-mod replication;
-mod reply;
 mod scan;
 mod script;
-mod sentinels;
-mod servers;
 mod slots;
-mod subscriptions;
 mod uptime;
 
 pub use leases::Redis;

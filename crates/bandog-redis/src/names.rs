@@ -25,7 +25,7 @@ use std::fmt;
 
 use bandog_core::{Claim, ClientId, Kind};
 
-use crate::{options::Format, slots};
+use crate::options::Format;
 
 /// The prefix of the registry's keys.
 pub(crate) const REGISTRY: &str = "bandog:client:";
@@ -61,9 +61,6 @@ pub(crate) const FORMER_LIMIT: &str = "bandog:limit:";
 pub(crate) const PLAIN: &str = "bandog:plain:";
 /// Sorted sets of our claims that have permits of a plain semaphore, with the time in ms at which each of them expires.
 pub(crate) const LEASES: &str = "bandog:leases:";
-
-/// A string that is written before the replicas are asked whether they have received the writes before it. It has a ttl.
-pub(crate) const ACK: &str = "bandog:ack";
 
 /// The prefix of strings with settings that all clients of a server share. They have no ttl.
 pub(crate) const SETTING: &str = "bandog:setting:";
@@ -172,7 +169,7 @@ impl fmt::Display for IndexKey<'_> {
         if !self.1.in_cluster {
             return Ok(());
         }
-        write!(f, ":{{{}}}", String::from_utf8_lossy(slots::tag(self.0.as_bytes())))
+        write!(f, ":{{{}}}", String::from_utf8_lossy(bandog_redis_net::tag(self.0.as_bytes())))
     }
 }
 

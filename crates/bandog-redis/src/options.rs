@@ -1,21 +1,21 @@
 //! The address of the server, the login, the timeout, and the format of the data.
 
-mod address_map;
 mod format;
-mod sentinels;
-mod url;
 
-use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
+use std::{fmt, time::Duration};
 
 use bandog_core::Result;
-use bandog_net::{CredentialsSource, Login};
-use bandog_tls::OptionNames;
-pub(crate) use bandog_tls::TlsFiles;
+use bandog_net::CredentialsSource;
+use bandog_redis_net::{FurtherOptions, Options};
 
-pub(crate) use self::address_map::AddressMap;
 pub(crate) use self::format::Format;
 pub use self::format::{Layout, Semaphores};
-pub(crate) use self::sentinels::{Host, Sentinels};
+
+/// The names of the options of a URL that are about the format of the data.
+const LAYOUT: &str = "layout";
+const SEMAPHORES: &str = "semaphores";
+const FURTHER: FurtherOptions =
+    FurtherOptions { names: &[LAYOUT, SEMAPHORES], shown: ", with the options layout=setnx or semaphores=plain" };
 
 /// The address of a Redis server, the login, the timeout, and the format of the data.
 ///
@@ -28,49 +28,9 @@ pub(crate) use self::sentinels::{Host, Sentinels};
 /// ```
 #[derive(Clone)]
 pub struct RedisOptions {
-    /// The address of the server. For a cluster, it is the address of the first node in the URL.
-    pub(crate) address: Address,
-    /// The hosts and ports of the nodes of a cluster that the URL names. Empty for a single server.
-    pub(crate) nodes: Vec<(String, u16)>,
-    /// The number of the database.
-    pub(crate) db: u16,
-    pub(crate) login: Login,
-    /// The timeout of one request.
-    pub(crate) timeout: Duration,
+    connection: Options,
     pub(crate) format: Format,
-    /// The store, for messages. None if the address shows it.
-    pub(crate) shown_as: Option<String>,
-    /// Whether the address is the one of a sentinel.
-    pub(crate) is_sentinel: bool,
-    /// Number of replicas that must acknowledge each grant and each renewal.
-    pub(crate) replicas: u8,
-    /// The addresses at which servers are reached whose cluster or sentinels name others.
-    pub(crate) address_map: AddressMap,
-    /// The address of the server, as its cluster or its sentinels name it. None if the URL names the server.
-    pub(crate) named: Option<Host>,
 }
-
-/// The address of the server, or the way to find it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
-    Tcp {
-        host: String,
-        port: u16,
-    },
-    Tls {
-        host: String,
-        port: u16,
-        files: TlsFiles,
-    },
-    Unix {
-        path: PathBuf,
-    },
-    /// The sentinels name the server before each connection attempt.
-    Sentinels(Sentinels),
-}
-
-/// The options of a URL for TLS.
-pub(crate) const TLS_NAMES: OptionNames = OptionNames { ca: "ca", cert: "cert", key: "key", without_tls: "redis://" };
 
 impl RedisOptions {
     /// Reads a URL of one of these forms:
@@ -106,14 +66,19 @@ impl RedisOptions {
     /// Any other text is refused with `ErrorKind::Misused`. The message names the wrong part, and never contains a
     /// password.
     pub fn from_url(url: &str) -> Result<Self> {
-        let url = bandog_core::url_text(url)?;
-        url::read(url)
+        let (connection, mut further) = Options::from_url(url, &FURTHER)?;
+        let layout = further.remove(LAYOUT).map(|value| Layout::parse(&value)).transpose()?.unwrap_or_default();
+        let semaphores =
+            further.remove(SEMAPHORES).map(|value| Semaphores::parse(&value)).transpose()?.unwrap_or_default();
+        let format = Format { layout, semaphores, in_cluster: connection.is_cluster(), ..Format::default() };
+        format.check()?;
+        Ok(Self { connection, format })
     }
 
     /// Sets the timeout of one request. It must be between 1 ms and one day. The default is 3 s.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
+        Self { connection: self.connection.with_timeout(timeout), ..self }
     }
 
     /// Sets the time by which the clocks of Java clients may be ahead of the server's clock. The default is 2 s.
@@ -143,14 +108,14 @@ impl RedisOptions {
     /// ```
     #[must_use]
     pub fn replicas(self, replicas: u8) -> Self {
-        Self { replicas, ..self }
+        Self { connection: self.connection.with_replicas(replicas), ..self }
     }
 
     /// Sets the function that gives the credentials of each new connection, instead of the password of the URL. The login at
     /// sentinels stays the one of the URL.
     #[must_use]
     pub fn credentials(self, source: CredentialsSource) -> Self {
-        Self { login: self.login.given_by(source), ..self }
+        Self { connection: self.connection.with_credentials(source), ..self }
     }
 
     /// Sets the layout of mutexes. The default is [`Layout::Redisson`].
@@ -165,100 +130,49 @@ impl RedisOptions {
         Self { format: Format { semaphores, ..self.format }, ..self }
     }
 
-    /// The same options with another address.
-    pub(crate) fn at(self, address: Address) -> Self {
-        Self { address, shown_as: None, ..self }
+    /// The options of the connections. Clients with different formats do not see each other's locks, so each format is a
+    /// store of its own.
+    pub(crate) fn connection(&self) -> Options {
+        self.connection.clone().with_suffix(self.format.suffix())
     }
-
-    /// Whether the server is on this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        match &self.address {
-            Address::Tcp { host, .. } | Address::Tls { host, .. } => is_loopback(host),
-            Address::Unix { .. } => true,
-            Address::Sentinels(sentinels) => sentinels.hosts.iter().all(|host| is_loopback(&host.name)),
-        }
-    }
-
-    /// Whether the connections are encrypted.
-    pub(crate) fn is_encrypted(&self) -> bool {
-        match &self.address {
-            Address::Tls { .. } => true,
-            Address::Sentinels(sentinels) => sentinels.tls.is_some(),
-            Address::Tcp { .. } | Address::Unix { .. } => false,
-        }
-    }
-
-    /// The scheme of a URL of this kind, with or without TLS, for messages.
-    pub(crate) fn scheme(&self, has_tls: bool) -> &'static str {
-        // The master and the sentinels are shown as a whole.
-        match (self.shown_as.is_some(), self.format.in_cluster, has_tls) {
-            (true, _, true) => "rediss+sentinel",
-            (true, _, false) => "redis+sentinel",
-            (false, true, true) => "rediss+cluster",
-            (false, true, false) => "redis+cluster",
-            (false, false, true) => "rediss",
-            (false, false, false) => "redis",
-        }
-    }
-
-    /// The hosts and ports of the nodes that the URL names.
-    pub(crate) fn endpoints(&self) -> Vec<(String, u16)> {
-        self.nodes.clone()
-    }
-
-    /// The options of a connection to one node of the cluster.
-    pub(crate) fn of_node(&self, endpoint: &(String, u16), sharded: bool) -> Self {
-        let (name, port) = endpoint.clone();
-        let options = self.of_named(&Host { name, port });
-        let named = options.named.filter(|_| !self.nodes.contains(endpoint));
-        Self { nodes: Vec::new(), named, format: Format { sharded, ..self.format }, ..options }
-    }
-
-    /// The address without user and password: `redis://host:port/db`, and the format of the data if it is not the
-    /// default. Clients with different formats do not see each other's locks, so each format is a store of its own.
-    pub(crate) fn store(&self) -> String {
-        if !self.nodes.is_empty() {
-            let scheme = if matches!(self.address, Address::Tls { .. }) { "rediss" } else { "redis" };
-            let nodes: Vec<_> = self.nodes.iter().map(|(host, port)| authority(host, *port)).collect();
-            return format!("{scheme}+cluster://{}{}", nodes.join(","), self.format.query('?'));
-        }
-        if let Some(shown) = &self.shown_as {
-            return shown.clone();
-        }
-        let db = self.db;
-        let (scheme, host, port) = match &self.address {
-            Address::Tcp { host, port } => ("redis", host, port),
-            Address::Tls { host, port, .. } => ("rediss", host, port),
-            Address::Unix { path } => {
-                return format!("redis+unix://{}?db={db}{}", path.display(), self.format.query('&'));
-            }
-            Address::Sentinels(sentinels) => return format!("{sentinels}/{db}{}", self.format.query('?')),
-        };
-        let format = self.format.query('?');
-        format!("{scheme}://{}/{db}{format}", authority(host, *port))
-    }
-}
-
-/// `host:port`, with brackets around an IPv6 address.
-fn authority(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisOptions")
-            .field("store", &self.store())
-            .field("login", &self.login)
-            .field("timeout", &self.timeout)
-            .field("replicas", &self.replicas)
-            .finish()
+        f.debug_tuple("RedisOptions").field(&self.connection()).finish()
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use bandog_core::ErrorKind;
 
-/// Whether this host is this machine.
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    use super::*;
+
+    #[test]
+    fn the_format_of_the_data_is_an_option_of_each_form() {
+        let read = |url| RedisOptions::from_url(url).unwrap();
+        for (url, store) in [
+            ("redis://h?layout=setnx", "redis://h:6379/0?layout=setnx"),
+            ("redis://h?layout=redisson&semaphores=leased", "redis://h:6379/0"),
+            ("rediss://h?semaphores=plain&ca=x", "rediss://h:6379/0?semaphores=plain"),
+            ("redis+unix:///s?db=1&layout=setnx", "redis+unix:///s?db=1&layout=setnx"),
+            ("redis+sentinel://h/orders?layout=setnx", "redis+sentinel://h:26379/orders/0?layout=setnx"),
+        ] {
+            assert_eq!(read(url).connection().store(), store);
+            let format = read(url).format;
+            let same = read("redis://h").layout(format.layout).semaphores(format.semaphores);
+            assert_eq!(same.format, format);
+        }
+        for (url, named) in [
+            ("redis://h?layout=redlock", "redisson and setnx are known"),
+            ("redis://h?semaphores=unleased", "leased and plain are known"),
+            ("redis://h?layout=setnx&semaphores=plain", "remove one"),
+            ("redis://h?format=setnx", "layout=setnx or semaphores=plain"),
+        ] {
+            let error = RedisOptions::from_url(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misused, "{url}");
+            assert!(error.to_string().contains(named), "{url}: {error}");
+        }
+    }
 }

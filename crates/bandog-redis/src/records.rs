@@ -6,7 +6,7 @@ use std::{
     borrow::Cow,
     collections::BTreeSet,
     ops::Range,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
@@ -14,17 +14,15 @@ use bandog_core::{
     Error, ErrorKind, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
     Swapped, Swaps, Version,
 };
+use bandog_redis_net::{Keys, ScriptForm, Sink, reply::text};
 use futures_util::FutureExt;
 use redis::{Cmd, Pipeline, Value};
 
 use crate::{
-    inspect::redis_glob,
+    glob::redis_glob,
     leases::Redis,
     names::{Channel, HistoryKey, INDEX},
-    refusal,
-    reply::text,
-    script::{self, ScriptForm},
-    slots,
+    refusal, script, slots,
 };
 
 /// Maximum number of records that one call of `swap.lua` swaps. A larger call would block the server for other clients
@@ -44,7 +42,7 @@ const VERSION_LIMIT: u64 = 1 << 53;
 impl Records for Redis {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         let at_record = |error: Error, swap: &Swap| error.during("swap").at(&swap.key);
-        let asked = if self.options.format.in_cluster {
+        let asked = if self.format.in_cluster {
             self.swap_in_slots(swaps).boxed().await
         } else {
             self.swap_in_calls(swaps).await
@@ -59,7 +57,7 @@ impl Records for Redis {
     }
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        let asked = if self.options.format.in_cluster {
+        let asked = if self.format.in_cluster {
             self.read_in_slots(keys, holdings).boxed().await
         } else {
             self.read_in_calls(keys, holdings).await
@@ -75,7 +73,7 @@ impl Records for Redis {
     }
 
     async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        let names = if self.options.format.in_cluster {
+        let names = if self.format.in_cluster {
             self.names_in_cluster(pattern).boxed().await
         } else {
             self.names_in(INDEX, &redis_glob(pattern), pattern).await
@@ -89,7 +87,7 @@ impl Records for Redis {
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         let placed = self.record_key(key);
-        let subscription = self.servers.subscribe(&Channel(placed.as_str()).to_string(), notifier).await;
+        let subscription = self.servers.subscribe(&Channel(placed.as_str()).to_string(), Sink::of(notifier)).await;
         subscription.map_err(|error| error.during("subscribe").at(key))
     }
 }
@@ -97,17 +95,17 @@ impl Records for Redis {
 impl Redis {
     /// The key of a record with this name.
     fn record_key(&self, key: &Key) -> Key {
-        if self.options.format.in_cluster { slots::record_key(key) } else { key.clone() }
+        if self.format.in_cluster { slots::record_key(key) } else { key.clone() }
     }
 
     /// The name of a record whose key has this name.
     fn plain_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        if self.options.format.in_cluster { slots::plain_record(name) } else { name.into() }
+        if self.format.in_cluster { slots::plain_record(name) } else { name.into() }
     }
 
     /// Swaps records on a single server.
     async fn swap_in_calls(&self, swaps: &[Swap]) -> Result<TimedReplies> {
-        let format = self.options.format;
+        let format = self.format;
         let calls = ranges(swaps.len(), MAX_SWAPS_PER_CALL);
         self.in_calls(calls, swaps.len(), |positions, form| script::swap(&swaps[positions], format, form)).await
     }
@@ -119,7 +117,7 @@ impl Redis {
             // The positions of the keys come first. The positions of the holdings follow.
             let holdings = &holdings[positions.start.saturating_sub(records)..positions.end.saturating_sub(records)];
             let keys = &keys[positions.start.min(records)..positions.end.min(records)];
-            script::read(keys, holdings, self.options.format, form)
+            script::read(keys, holdings, self.format, form)
         };
         let count = records + holdings.len();
         self.in_calls(ranges(count, MAX_READS_PER_CALL), count, pack).await
@@ -138,7 +136,7 @@ impl Redis {
         count: usize,
         pack: impl Fn(Range<usize>, ScriptForm) -> Cmd + Send + Sync,
     ) -> Result<TimedReplies> {
-        let deadline = Instant::now() + self.options.timeout;
+        let deadline = self.servers.deadline();
         let mut answers = PendingReplies { each: vec![None; count], now: None, fault: None };
         while !calls.is_empty() {
             let packed = |form| {
@@ -146,7 +144,7 @@ impl Redis {
                 calls.iter().for_each(|positions| _ = pipe.add_command(pack(positions.clone(), form)));
                 pipe
             };
-            calls = match self.servers.call_scripts(deadline, packed).await {
+            calls = match self.servers.call_scripts(deadline, Keys::OfScripts, packed).await {
                 Ok(replies) => {
                     calls.into_iter().zip(replies).flat_map(|(call, reply)| answers.take(call, reply)).collect()
                 }
@@ -180,12 +178,12 @@ impl Redis {
 
     /// The lines of the record's history, sorted by slot. (The slot of a line is its name in the history.)
     async fn lines(&self, key: &Key) -> Result<Vec<Line>> {
-        if self.options.format.in_cluster {
+        if self.format.in_cluster {
             slots::check_record(key.as_str())?;
         }
         let mut pipe = Pipeline::with_capacity(1);
-        pipe.cmd("HGETALL").arg(HistoryKey(self.record_key(key).as_str(), self.options.format).to_string());
-        let fields = match self.ask(|_| pipe.clone()).await? {
+        pipe.cmd("HGETALL").arg(HistoryKey(self.record_key(key).as_str(), self.format).to_string());
+        let fields = match self.command(pipe).await? {
             Value::Map(fields) => fields,
             reply => return Err(refusal::unexpected_reply(&reply)),
         };

@@ -3,40 +3,30 @@
 //! Clients of earlier versions are not in the index. If such a client holds a lock, the client's row is found by the
 //! client's id. This id is a part of the lock's owner.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use bandog_core::{BlockedCalls, ClientId, Error, Key, MAX_WAITS, Member, Result};
+use bandog_redis_net::{
+    Keys,
+    reply::{list, text, time},
+};
 use redis::{Pipeline, Value};
 
 use crate::{
     leases::Redis,
     names::{CLIENTS, ClientRowKey},
     refusal,
-    reply::{list, text, time},
-    script,
+    script::{self, FIELDS},
 };
 
 /// Maximum number of rows that one pipeline reads.
 const MAX_ROWS_PER_CALL: usize = 512;
 
-/// The fields of a row, in the order of `announce.lua`.
-const FIELDS: [&str; 7] = ["host", "pid", "program", "since", "prefix", "waits", "blocked"];
-
-/// The values of a client's row. In the value of `waits`, line breaks separate the names of the locks, because no name
-/// contains a control character. Earlier versions do not have the field `blocked`.
-pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
-    let since = member.since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let waits: Vec<&str> = member.waits.iter().take(MAX_WAITS).map(Key::as_str).collect();
-    let Member { host, pid, program, prefix, .. } = member;
-    let (waits, blocked) = (waits.join("\n"), member.blocked.to_text());
-    [host.clone(), pid.to_string(), program.clone(), since.to_string(), prefix.clone(), waits, blocked]
-}
-
 impl Redis {
     /// Writes the client's row, and then adds the client to the index. These are two calls, because the server might
     /// refuse one of them, and because the two keys might be on different servers.
     pub(crate) async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
-        let deadline = Instant::now() + self.options.timeout;
+        let deadline = self.servers.deadline();
         match self.ask_with_deadline(deadline, |form| script::announce(member, ttl, form)).await? {
             Value::Int(1) => {}
             reply => return Err(refusal::unexpected_reply(&reply)),
@@ -53,7 +43,7 @@ impl Redis {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("DEL").arg(ClientRowKey(client).to_string());
         pipe.cmd("ZREM").arg(CLIENTS).arg(client.to_string());
-        let replies = self.servers.call(pipe).await?;
+        let replies = self.servers.call(Keys::FirstArguments, pipe).await?;
         match &replies[..] {
             [Value::ServerError(error), ..] => Err(refusal::refused(error)),
             // An error of ZREM is ignored: a client without the right to write the index is not in the index.
@@ -66,7 +56,7 @@ impl Redis {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("TIME");
         pipe.cmd("ZRANGE").arg(CLIENTS).arg(0).arg(-1).arg("WITHSCORES");
-        let replies = self.servers.call(pipe).await?;
+        let replies = self.servers.call(Keys::FirstArguments, pipe).await?;
         if let Some(error) = replies.iter().find_map(refusal::server_error) {
             return Err(refusal::refused(error));
         }
@@ -92,8 +82,8 @@ impl Redis {
             for id in ids {
                 pipe.cmd("HMGET").arg(ClientRowKey(*id).to_string()).arg(&FIELDS[..]);
             }
-            let deadline = Instant::now() + self.options.timeout;
-            let replies = self.servers.call_scripts(deadline, |_| pipe.clone()).await?;
+            let deadline = self.servers.deadline();
+            let replies = self.servers.call_scripts(deadline, Keys::FirstArguments, |_| pipe.clone()).await?;
             for (id, reply) in ids.iter().zip(replies) {
                 let reply = match reply {
                     Ok(reply) => reply,
@@ -120,7 +110,7 @@ impl Redis {
     fn warn_of_index(&self, error: &Error) {
         if self.index_warned.is_new(self.servers.connection()) {
             tracing::warn!(
-                store = %self.options.store(),
+                store = %self.servers.store(),
                 %error,
                 "this user may not write the index of clients ({CLIENTS}), so operators see what this client holds, \
                  but not what it waits for; see the rights in docs/redis.md"

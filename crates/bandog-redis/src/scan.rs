@@ -12,20 +12,21 @@ use std::{
 };
 
 use bandog_core::{Pattern, Result, Row};
+use bandog_redis_net::{
+    Keys, Master, ScriptForm,
+    reply::{list, text, time},
+};
 use redis::{Pipeline, ServerError, Value};
 use tokio::time::sleep;
 
 use crate::{
-    inspect::{fields, is_lock, is_owner, redis_glob, row},
+    glob::redis_glob,
+    inspect::{fields, is_lock, is_owner, row},
     latches,
     leases::Redis,
     names,
     options::{Format, Layout, Semaphores},
-    refusal,
-    reply::{list, text, time},
-    script::ScriptForm,
-    servers::Master,
-    slots,
+    refusal, slots,
 };
 
 /// Duration of the pause after a step, as a multiple of the duration of the step.
@@ -124,9 +125,9 @@ impl Redis {
 
     /// The held locks on this server whose names match the pattern.
     async fn all_at(&self, master: &Master<'_>, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
-        let (mut pace, in_cluster) = (Pace { count: FIRST_COUNT }, self.options.format.in_cluster);
+        let (mut pace, in_cluster) = (Pace { count: FIRST_COUNT }, self.format.in_cluster);
         let mut rows = BTreeMap::new();
-        for Search { glob, type_name, names_of, is_certain } in searches(pattern, self.options.format) {
+        for Search { glob, type_name, names_of, is_certain } in searches(pattern, self.format) {
             let mut cursor = String::from("0");
             loop {
                 let (next, keys, scanning) = self.step(master, &cursor, &glob, type_name, pace.count).await?;
@@ -182,7 +183,7 @@ impl Redis {
         }
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| _ = pipe.cmd("GET").arg(name));
-        let (replies, took) = self.timed(|_| pipe.clone()).await?;
+        let (replies, took) = self.timed(Keys::FirstArguments, |_| pipe.clone()).await?;
         // Keys that this user has no right to read are skipped, and data of other applications.
         let count = |reply: &Value| latches::count(reply).ok().filter(|count| *count > 0);
         let counts = names.into_iter().zip(&replies).filter_map(|(name, reply)| Some((name, count(reply)?)));
@@ -218,7 +219,7 @@ impl Redis {
     ) -> Result<(String, Vec<String>, Duration)> {
         let mut pipe = Pipeline::with_capacity(3);
         pipe.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(count).arg("TYPE").arg(type_name);
-        let (replies, took) = self.timed_at(Some(master), |_| pipe.clone()).await?;
+        let (replies, took) = self.timed_at(Some(master), Keys::None, |_| pipe.clone()).await?;
         let (next, keys) = scanned(replies)?;
         Ok((next, keys, took))
     }
@@ -228,15 +229,17 @@ impl Redis {
     /// trip.
     pub(crate) async fn timed(
         &self,
+        keys: Keys<'_>,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<(Vec<Value>, Duration)> {
-        self.timed_at(None, pack).await
+        self.timed_at(None, keys, pack).await
     }
 
     /// Does the same as [`Redis::timed`] at this server, or at the servers of the keys.
     async fn timed_at(
         &self,
         master: Option<&Master<'_>>,
+        keys: Keys<'_>,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<(Vec<Value>, Duration)> {
         let timed = |form| {
@@ -247,11 +250,10 @@ impl Redis {
             pipe.cmd("TIME");
             pipe
         };
-        let asked = Instant::now();
-        let deadline = asked + self.options.timeout;
+        let (asked, deadline) = (Instant::now(), self.servers.deadline());
         let mut replies = match master {
             Some(master) => master.link().call_scripts(deadline, timed).await?,
-            None => self.servers.call_scripts(deadline, timed).await?.into_values()?,
+            None => self.servers.call_scripts(deadline, keys, timed).await?.into_values()?,
         };
         let elapsed = asked.elapsed();
         let after = replies.pop().as_ref().and_then(time);
@@ -268,7 +270,7 @@ impl Redis {
         }
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, &self.lock_name(name)));
-        let (replies, took) = self.timed(|_| pipe.clone()).await?;
+        let (replies, took) = self.timed(Keys::FirstArguments, |_| pipe.clone()).await?;
         let mut candidates = Vec::new();
         for (name, reply) in names.into_iter().zip(&replies) {
             match refusal::server_error(reply) {
@@ -309,7 +311,7 @@ impl Redis {
 
     /// Sends a scan command, and returns the next cursor and the names that are UTF-8.
     pub(crate) async fn scanned(&self, pipe: Pipeline) -> Result<(String, Vec<String>)> {
-        scanned(self.servers.call(pipe).await?)
+        scanned(self.servers.call(Keys::FirstArguments, pipe).await?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The hash slots of a Redis Cluster: which keys are on the same node.
+//! The names of locks and records on a Redis Cluster, where names in one hash slot are on the same node.
 //!
 //! A script can use the keys of one slot only. The keys of a lock have the same slot, because Redisson's names contain
 //! the name of the lock in braces. But some records and locks must be in one slot although their names differ: the jobs
@@ -8,9 +8,7 @@
 use std::borrow::Cow;
 
 use bandog_core::{Claim, Error, Holding, Key, Result, Step};
-
-/// Number of the slots of a cluster.
-pub(crate) const SLOTS: u16 = 16_384;
+use bandog_redis_net::tag;
 
 /// The parts with which the names of a client's own records and locks continue after the client's prefix.
 const OWN_PARTS: [&str; 3] = ["job/", "schedule/", "barrier/"];
@@ -24,21 +22,6 @@ const CLOSE: &str = "/}bandog:";
 
 /// A glob that matches all names with an added hash tag.
 pub(crate) const PLACED_GLOB: &str = "{*/}bandog:*";
-
-/// The slot of a key.
-pub(crate) fn slot(key: &[u8]) -> u16 {
-    crc16(tag(key)) % SLOTS
-}
-
-/// The hash tag of a key: the part in its first braces, or the whole key.
-pub(crate) fn tag(key: &[u8]) -> &[u8] {
-    let inner = || {
-        let open = key.iter().position(|byte| *byte == b'{')?;
-        let length = key[open + 1..].iter().position(|byte| *byte == b'}')?;
-        (length > 0).then(|| &key[open + 1..open + 1 + length])
-    };
-    inner().unwrap_or(key)
-}
 
 /// Refuses a name whose keys would be in several slots, such as `a{b` and `a}b`. Redisson cannot release such a lock.
 ///
@@ -175,13 +158,6 @@ fn renamed(key: &Key, name: Cow<'_, str>) -> Key {
         Cow::Borrowed(_) => key.clone(),
         Cow::Owned(name) => Key::new(name).unwrap_or_else(|_| key.clone()),
     }
-}
-
-/// The checksum that Redis uses for slots: CRC-16 with the polynomial 0x1021.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 })
-    })
 }
 
 #[cfg(test)]

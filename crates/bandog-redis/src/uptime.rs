@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bandog_core::{Error, ErrorKind, Result};
+use bandog_redis_net::reply::text;
 use redis::Value;
 
-use crate::{refusal, reply::text};
+use crate::refusal;
 
 /// The server counts whole seconds of its clock at the start and now, so the difference can be one second too much.
 const RESOLUTION: Duration = Duration::from_secs(1);

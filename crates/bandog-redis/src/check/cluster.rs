@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bandog_core::Finding;
+use bandog_redis_net::{Link, SLOTS, reply::text};
 use redis::{Pipeline, Value};
 
-use super::server_text;
-use crate::{link::Link, refusal, reply::text, slots::SLOTS};
+use crate::refusal;
 
 /// Maximum number of moving slots that a finding names.
 const MAX_NAMED: usize = 4;
@@ -47,7 +47,7 @@ impl View {
         pipe.cmd("CLUSTER").arg("INFO");
         pipe.cmd("CLUSTER").arg("NODES");
         let read = |reply: &Value| match reply {
-            Value::ServerError(error) => Err(server_text(error)),
+            Value::ServerError(error) => Err(refusal::server_text(error)),
             reply => text(reply).ok_or_else(|| refusal::unexpected_reply(reply).to_string()),
         };
         let (info, nodes) = match link.call(pipe).await.as_deref() {

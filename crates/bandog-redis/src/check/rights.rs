@@ -2,85 +2,36 @@
 //! command, and does not run that command.
 
 mod gaps;
+mod probe;
 
 use bandog_core::{Finding, Result};
+use bandog_redis_net::{ACK, Link};
 use redis::{Pipeline, Value};
 
-use self::gaps::findings;
-use super::server_text;
+use self::{
+    gaps::findings,
+    probe::{NAME, Purpose, RightsProbe, SCRIPT_COMMANDS, right},
+};
 use crate::{
     leases::Redis,
-    link::Link,
     names,
     options::{Format, Semaphores},
-    reply::text,
-    servers::Servers,
-    slots,
+    refusal, slots,
 };
 
-/// The name of the lock and of the record for which the rights are checked. The prefix of the client's names is put
-/// before this name.
-const NAME: &str = "bandog:probe";
 /// A hash that stands for a script. ACL DRYRUN does not run the script, so no script needs to have this hash.
 const HASH: &str = "0000000000000000000000000000000000000000";
-/// Number of commands that can run scripts: EVALSHA and EVAL. The user needs only one of these commands.
-const SCRIPT_COMMANDS: usize = 2;
-
-/// The feature that needs a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// Calls of scripts, by hash or by text.
-    Scripts,
-    /// Claims, renewals and releases.
-    Locks,
-    /// Notifications to waiters.
-    Subscriptions,
-    /// Offers. An offer reserves a released lock for a short time for clients that have waited for a second or more.
-    Offers,
-    /// Fair mutexes, read-write locks and semaphores.
-    OtherKinds,
-    /// The index of clients. It shows operators the locks for which each client waits.
-    Index,
-    /// `show`, `ls` and `release --force`.
-    Inspection,
-    /// Records, which schedules use.
-    Records,
-    /// Count-down latches.
-    Latches,
-    /// Acknowledgements of replicas, which `replicas=` requires for each grant.
-    Replicas,
-    /// Steps for a slot of a cluster that is being moved.
-    MovingSlots,
-}
-
-/// The server's answer for one command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DryRunResult {
-    /// The user has the right to run the command with this key or channel.
-    Granted,
-    /// The user has no right to run the command.
-    NoCommand,
-    /// The user has the right to run the command, but not to use the key or the channel.
-    NoName,
-}
-
-/// A command that is checked, and the feature that needs it.
-struct RightsProbe {
-    purpose: Purpose,
-    command: Vec<String>,
-}
-
 impl Redis {
     /// Checks the rights of the user at this server, for names with this prefix. Each gap in the rights has a finding.
     pub(super) async fn rights(&self, link: &Link, prefix: &str) -> Result<Vec<Finding>> {
         // If the URL has no user name, Redis uses the user "default".
-        let user = self.options.login.user().unwrap_or("default");
-        let mut probes = probes(prefix, self.options.format);
-        if self.options.format.semaphores == Semaphores::Plain {
+        let user = self.servers.options().user().unwrap_or("default");
+        let mut probes = probes(prefix, self.format);
+        if self.format.semaphores == Semaphores::Plain {
             probes.extend(plain_semaphores(&format!("{prefix}{NAME}")));
         }
         probes.extend(self.topology_probes());
-        if matches!(&self.servers, Servers::Cluster(cluster) if cluster.is_sharded()) {
+        if self.servers.is_sharded() {
             probes.iter_mut().for_each(RightsProbe::shard);
         }
         let mut pipe = Pipeline::with_capacity(probes.len());
@@ -102,18 +53,16 @@ impl Redis {
     /// The commands that depend on the servers and on `replicas=`.
     fn topology_probes(&self) -> Vec<RightsProbe> {
         let probe = |purpose, command: &[&str]| RightsProbe::new(purpose, command);
-        let mut probes = Vec::new();
-        if self.options.replicas > 0 {
+        let (mut probes, has_replicas) = (Vec::new(), self.servers.options().replicas() > 0);
+        if has_replicas {
             probes.push(probe(Purpose::Replicas, &["WAIT", "1", "1"]));
         }
-        match &self.servers {
-            Servers::Single(_) if self.options.replicas > 0 => {
-                probes.push(probe(Purpose::Replicas, &["INFO", "replication"]));
-                probes.push(probe(Purpose::Replicas, &["SET", names::ACK, ""]));
-                probes.push(probe(Purpose::Replicas, &["PEXPIRE", names::ACK, "1"]));
-            }
-            Servers::Single(_) => {}
-            Servers::Cluster(_) => probes.push(probe(Purpose::MovingSlots, &["ASKING"])),
+        if self.format.in_cluster {
+            probes.push(probe(Purpose::MovingSlots, &["ASKING"]));
+        } else if has_replicas {
+            probes.push(probe(Purpose::Replicas, &["INFO", "replication"]));
+            probes.push(probe(Purpose::Replicas, &["SET", ACK, ""]));
+            probes.push(probe(Purpose::Replicas, &["PEXPIRE", ACK, "1"]));
         }
         probes
     }
@@ -263,64 +212,10 @@ fn other_kinds(name: &str) -> Vec<Vec<String>> {
     commands.iter().map(|command| command.iter().map(ToString::to_string).collect()).collect()
 }
 
-impl RightsProbe {
-    fn new(purpose: Purpose, command: &[&str]) -> Self {
-        Self { purpose, command: command.iter().map(ToString::to_string).collect() }
-    }
-
-    /// If the command uses a channel, it becomes the command for a sharded channel.
-    fn shard(&mut self) {
-        if let Some(name) = self.command.first_mut()
-            && ["PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE"].contains(&name.as_str())
-        {
-            name.insert(0, 'S');
-        }
-    }
-
-    /// The first word of the command.
-    fn name(&self) -> String {
-        self.command.first().cloned().unwrap_or_default()
-    }
-
-    /// The words of an ACL rule that allow the keys or the channel of this command. A word that contains the name of the
-    /// probed lock allows all names with the same beginning.
-    fn patterns(&self) -> Vec<String> {
-        let (sign, names) = match &self.command[..] {
-            [script, _, _, keys @ ..] if script.starts_with("EVAL") => ('~', keys),
-            [command, keys @ ..] if command == "DEL" => ('~', keys),
-            [command, channel, ..] if command.ends_with("PUBLISH") || command.ends_with("SUBSCRIBE") => {
-                ('&', std::slice::from_ref(channel))
-            }
-            [_, key, ..] => ('~', std::slice::from_ref(key)),
-            [] | [_] => ('~', &[][..]),
-        };
-        names.iter().map(|name| format!("{sign}{}", pattern(name))).collect()
-    }
-}
-
-/// The pattern for all keys or channels that begin as this one does. A brace before the name is left out, because names
-/// with braces of their own do not get it.
-fn pattern(name: &str) -> String {
-    match name.split_once(NAME) {
-        Some((start, _)) => format!("{}*", start.strip_suffix('{').unwrap_or(start)),
-        None if name.starts_with(names::REGISTRY) => format!("{}*", names::REGISTRY),
-        None => name.to_owned(),
-    }
-}
-
-/// Reads the reply of ACL DRYRUN.
-fn right(reply: &Value) -> DryRunResult {
-    match text(reply).as_deref() {
-        Some("OK") => DryRunResult::Granted,
-        Some(refusal) if refusal.contains(" to run ") => DryRunResult::NoCommand,
-        Some(_) | None => DryRunResult::NoName,
-    }
-}
-
 /// The server's error, if it does not accept ACL DRYRUN itself.
 fn refused(reply: &Value) -> Option<String> {
     match reply {
-        Value::ServerError(error) => Some(server_text(error)),
+        Value::ServerError(error) => Some(refusal::server_text(error)),
         _ => None,
     }
 }

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 
 use bandog_core::Finding;
-use redis::Value;
-
-use super::server_text;
-use crate::{
-    options::{Address, RedisOptions},
+use bandog_redis_net::{
+    Options,
     replication::Replication,
     reply::{list, text},
 };
+use redis::Value;
+
+use crate::refusal;
 
 /// The settings that are read with `CONFIG GET`.
 pub(super) const CONFIG: [&str; 8] = [
@@ -48,7 +48,7 @@ impl Settings {
         for reply in replies {
             match reply {
                 Value::ServerError(error) => {
-                    settings.refused.get_or_insert_with(|| server_text(error));
+                    settings.refused.get_or_insert_with(|| refusal::server_text(error));
                 }
                 Value::Map(pairs) => {
                     let pairs = pairs.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
@@ -165,9 +165,9 @@ impl Settings {
     }
 
     /// Checks whether the server is a replica, has replicas, or is part of a cluster.
-    pub(super) fn replication(&self, options: &RedisOptions) -> Vec<Finding> {
+    pub(super) fn replication(&self, options: &Options) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if self.info("cluster_enabled") == Some("1") && !options.format.in_cluster {
+        if self.info("cluster_enabled") == Some("1") && !options.is_cluster() {
             findings.push(Finding::danger(
                 "cluster",
                 "this server is one node of a cluster: it refuses the locks whose slot belongs to another node",
@@ -179,8 +179,8 @@ impl Settings {
     }
 
     /// Whether the server is a master that sentinels watch. Without a replica, no failover is possible.
-    pub(super) fn needs_replicas(&self, options: &RedisOptions) -> bool {
-        matches!(options.address, Address::Sentinels(_)) && self.info("role") == Some("master")
+    pub(super) fn needs_replicas(&self, options: &Options) -> bool {
+        options.has_sentinels() && self.info("role") == Some("master")
     }
 
     /// The replicas of the server.
@@ -231,7 +231,7 @@ impl Settings {
     }
 
     /// Checks whether the server is a master or a replica, and whether a master has replicas.
-    fn role(&self, options: &RedisOptions) -> Finding {
+    fn role(&self, options: &Options) -> Finding {
         const SUBJECT: &str = "replication";
         let read_only = self.info("slave_read_only").is_none_or(|value| value == "1");
         let replicas = self.info("connected_slaves").unwrap_or("0");

@@ -5,19 +5,17 @@
 use std::time::Duration;
 
 use bandog_core::{Error, Finding};
+use bandog_redis_net::{
+    Link,
+    replication::{Replica, Replication},
+    reply::{list, time},
+};
 use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
 use super::{MAX_CLOCK_DIFFERENCE, settings::Settings, since_epoch};
-use crate::{
-    leases::Redis,
-    link::Link,
-    options::Address,
-    replication::{Replica, Replication},
-    reply::{list, time},
-    sentinels,
-};
+use crate::leases::Redis;
 
 /// A replica that is further behind has advice.
 const MAX_BEHIND: u64 = 1 << 20;
@@ -43,16 +41,15 @@ impl Redis {
     pub(super) async fn topology(&self, link: &Link, settings: &Settings) -> Vec<Finding> {
         let replication = settings.replication_state();
         let mut findings = Vec::new();
-        let required = usize::from(self.options.replicas);
-        if settings.needs_replicas(&self.options) || !replication.replicas.is_empty() || required > 0 {
+        let required = usize::from(self.servers.options().replicas());
+        if settings.needs_replicas(self.servers.options()) || !replication.replicas.is_empty() || required > 0 {
             findings.push(followers(replication, required));
             findings.push(settings.min_replicas());
         } else if settings.refuses_writes() {
             findings.push(settings.min_replicas());
         }
         findings.extend(count_sentinels(link).await);
-        if let Address::Sentinels(sentinels) = &self.options.address {
-            let (count, faults) = sentinels::health(&self.options, sentinels, REPLICA_TIMEOUT).await;
+        if let Some((count, faults)) = self.servers.sentinels(REPLICA_TIMEOUT).await {
             findings.extend(faulty_sentinels(count, &faults));
         }
         findings.extend(self.clocks(link, &replication.replicas).await);
@@ -63,17 +60,11 @@ impl Redis {
     async fn clocks(&self, link: &Link, replicas: &[Replica]) -> Option<Finding> {
         let own = clock_of(link).await?;
         let of_replicas = replicas.iter().map(async |replica| {
-            let link = Link::without_scripts(self.options.clone().at(self.address_of(replica)?));
+            let link = self.servers.to_replica(replica)?;
             Some((replica.address(), timeout(REPLICA_TIMEOUT, clock_of(&link)).await.ok()??))
         });
         let clocks: Vec<_> = join_all(of_replicas).await.into_iter().flatten().collect();
         clocks_apart(&own, &clocks, replicas.len())
-    }
-
-    /// The address of a replica, with the encryption of the master. None if the master has no address in the network.
-    fn address_of(&self, replica: &Replica) -> Option<Address> {
-        let is_in_network = !matches!(self.options.address, Address::Unix { .. });
-        is_in_network.then(|| self.options.address.of_other(replica.ip.clone(), replica.port))
     }
 }
 

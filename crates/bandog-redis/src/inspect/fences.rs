@@ -4,20 +4,20 @@
 //! lock reads the fence as a missing key. A command with one key is redirected to the node that has the key.
 
 use bandog_core::{ClientId, Fence, Holder, Kind, Row};
+use bandog_redis_net::{Keys, reply::text};
 use redis::Pipeline;
 
-use super::row;
+use super::rows::row;
 use crate::{
     leases::Redis,
     names::{HELD, Satellite, TokenKey},
-    reply::text,
 };
 
 impl Redis {
     /// Adds the fences that the holders of these locks have, and that the nodes with the locks did not have. A fence that
     /// cannot be read, for example without the right for its key, is left out.
     pub(crate) async fn add_fences(&self, rows: Vec<&mut Row>) {
-        if !self.options.format.in_cluster {
+        if !self.format.in_cluster {
             return;
         }
         let mut without: Vec<_> = rows.into_iter().filter(|row| row.holders.iter().any(lacks_fence)).collect();
@@ -40,7 +40,7 @@ impl Redis {
                 }
             }
         }
-        let Ok(replies) = self.servers.call(pipe).await else { return };
+        let Ok(replies) = self.servers.call(Keys::FirstArguments, pipe).await else { return };
         let mut fences = replies.iter().map(|reply| text(reply)?.split(' ').next()?.parse().ok().map(Fence::new));
         // A holder that has the lock before and after the read of the fence has had it all the time.
         let names: Vec<String> = without.iter().map(|row| row.name.clone()).collect();

@@ -3,13 +3,11 @@
 use std::{collections::HashMap, num::NonZeroU32, time::Duration};
 
 use bandog_core::{ClientId, Fence, Holder, Kind, Result, Row};
+use bandog_redis_net::reply::{list, text};
 use redis::Value;
 
-use super::is_owner;
-use crate::{
-    refusal,
-    reply::{list, text},
-};
+use super::fields::is_owner;
+use crate::refusal;
 
 /// Number of bytes of a permit's id.
 const PERMIT_LEN: usize = 16;

@@ -13,23 +13,6 @@ fn an_owner_is_a_uuid_and_a_number() {
 }
 
 #[test]
-fn a_pattern_becomes_a_glob_that_matches_at_least_as_much() {
-    for (pattern, glob) in [
-        ("*", "*"),
-        ("order-?", "order\\-*"),
-        ("a***?b", "a*b"),
-        ("a\\*b", "a\\*b"),
-        ("a\\**", "a\\**"),
-        ("a\\\\*", "a\\\\*"),
-        ("[x]^", "\\[x\\]\\^"),
-        ("end\\", "end\\\\"),
-        ("中?", "中*"),
-    ] {
-        assert_eq!(redis_glob(&Pattern::new(pattern)), glob, "{pattern}");
-    }
-}
-
-#[test]
 fn fuzz_rows() {
     const OWNER: &str = "957c1da6-54c9-8017-93c7-a4ef987df61c:19";
     let reply = |kind: &str, left: &str, token: &str, holders: &str, queue: &str, held: &str| {

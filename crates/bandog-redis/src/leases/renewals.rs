@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bandog_core::{Claim, Result};
+use bandog_redis_net::Keys;
 use redis::Value;
 
 use super::Redis;
@@ -20,12 +21,11 @@ impl Redis {
         deadline: Instant,
     ) -> Vec<Result<Renewed>> {
         let mut renewals: Vec<Option<Result<Renewed>>> = claims.iter().map(|_| None).collect();
-        let format = self.options.format;
+        let format = self.format;
         let mut groups = script::renewal_groups(claims, max_per_call, format);
         while !groups.is_empty() {
-            let sent =
-                self.servers.call_scripts(deadline, |form| script::renewals(claims, &groups, format, form)).await;
-            let replies = match sent {
+            let pack = |form| script::renewals(claims, &groups, format, form);
+            let replies = match self.servers.call_scripts(deadline, Keys::OfScripts, pack).await {
                 Ok(replies) => replies,
                 Err(error) => {
                     let not_renewed = |claim| Err(not_renewed(claim, error.clone()));

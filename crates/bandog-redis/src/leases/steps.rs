@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bandog_core::{Answer, Claim, Kind, Released, Result, Step};
+use bandog_redis_net::{Keys, Replies};
 use redis::Value;
 
 use super::Redis;
@@ -11,7 +12,6 @@ use crate::{
     names::ClaimChannel,
     refusal,
     script::{self, Group},
-    servers::Replies,
 };
 
 impl Redis {
@@ -79,11 +79,15 @@ impl Redis {
             return;
         }
         let query = script::ask_for_type(wrong.iter().map(|(_, claim, _)| &claim.key));
-        let replies = self.servers.call_scripts(deadline, |_| query.clone()).await.and_then(Replies::into_values);
+        let replies = self
+            .servers
+            .call_scripts(deadline, Keys::FirstArguments, |_| query.clone())
+            .await
+            .and_then(Replies::into_values);
         let replies = replies.unwrap_or_default();
         for (position, (step, claim, error)) in wrong.into_iter().enumerate() {
             let (text, mode) = (replies.get(2 * position), replies.get(2 * position + 1));
-            let (family, layout) = (claim.kind.family(), self.options.format.layout);
+            let (family, layout) = (claim.kind.family(), self.format.layout);
             *error = refusal::other_kind(&claim.key, family, layout, text, mode).during(step.verb()).at(&claim.key);
         }
     }
@@ -130,7 +134,7 @@ impl Redis {
     /// Warns that this user has no right to publish releases. The warning is logged once for each connection.
     pub(crate) fn warn_publish_denied(&self) {
         if self.publish_warned.is_new(self.servers.connection()) {
-            let store = self.options.store();
+            let store = self.servers.store();
             tracing::warn!(%store, "this user may not publish, so waiters poll instead of being woken");
         }
     }

@@ -1,9 +1,10 @@
 use std::num::NonZeroU32;
 
 use bandog_core::{ClaimId, Key, Kind};
+use bandog_redis_net::Replies;
 
 use super::*;
-use crate::{answers::renewal, servers::Replies};
+use crate::answers::renewal;
 
 #[test]
 fn fuzz_answers() {
@@ -24,9 +25,33 @@ fn fuzz_answers() {
     crate::fuzz::replies("answers to steps", &samples, |reply| {
         let steps = [Step::Claim(claim.clone()), Step::Release(claim.clone())];
         let mut answers = vec![None, None];
-        let again = redis.distribute(&steps, vec![vec![0, 1]], Replies::new([Ok(reply.clone())]), &mut answers);
+        let again = redis.distribute(&steps, vec![vec![0, 1]], Replies::from_values(vec![reply.clone()]), &mut answers);
         assert!(again.len() == 2 || answers.iter().all(Option::is_some), "a step has no answer: {reply:?}");
         let renewed = renewal(&claim, reply).is_ok();
         renewed || answers.into_iter().flatten().any(|answer| answer.is_ok())
     });
+}
+
+/// A replica that takes over may have the place of a claim, and not its grant.
+#[test]
+fn a_place_in_the_queue_is_no_hold() {
+    let claim = Claim {
+        key: Key::new("orders").unwrap(),
+        id: ClaimId { client: ClientId::random(), number: 1 },
+        kind: Kind::Fair,
+        ttl: Duration::from_secs(5),
+        fences: NonZeroU32::MIN,
+        above: None,
+        joins: true,
+        offers: false,
+    };
+    assert!(is_held(&claim, None).is_ok(), "the single server has answered for its replicas");
+    assert!(
+        is_held(&claim, Some(Value::Int(1))).is_ok()
+            && is_held(&claim, Some(Value::Array(vec![Value::Int(1)]))).is_ok()
+    );
+    for other in [0, 2, 3] {
+        let error = is_held(&claim, Some(Value::Int(other))).unwrap_err();
+        assert_eq!((error.kind(), error.maybe_applied()), (bandog_core::ErrorKind::Unavailable, true), "{other}");
+    }
 }

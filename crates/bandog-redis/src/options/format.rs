@@ -62,10 +62,6 @@ pub(crate) struct Format {
     pub(crate) java_skew: Duration,
     /// Whether the data are on the nodes of a Redis Cluster.
     pub(crate) in_cluster: bool,
-    /// Whether messages are published with SPUBLISH. Only a cluster of Redis 7 or newer does so.
-    pub(crate) sharded: bool,
-    /// Whether the connections load the scripts.
-    pub(crate) has_scripts: bool,
 }
 
 impl Default for Format {
@@ -75,8 +71,6 @@ impl Default for Format {
             semaphores: Semaphores::default(),
             java_skew: Duration::from_secs(2),
             in_cluster: false,
-            sharded: false,
-            has_scripts: true,
         }
     }
 }
@@ -100,12 +94,12 @@ impl Format {
         }
     }
 
-    /// The format as an option of a URL, after this sign. Empty for the default.
-    pub(crate) fn query(self, sign: char) -> String {
+    /// The format as an option of a URL. Empty for the default.
+    pub(crate) fn suffix(self) -> &'static str {
         match (self.layout, self.semaphores) {
-            (Layout::Setnx, _) => format!("{sign}layout=setnx"),
-            (Layout::Redisson, Semaphores::Plain) => format!("{sign}semaphores=plain"),
-            (Layout::Redisson, Semaphores::Leased) => String::new(),
+            (Layout::Setnx, _) => "layout=setnx",
+            (Layout::Redisson, Semaphores::Plain) => "semaphores=plain",
+            (Layout::Redisson, Semaphores::Leased) => "",
         }
     }
 }

@@ -23,7 +23,7 @@ impl Redis {
         let placed = Placed::new(swaps.iter().map(place));
         let calls = placed.calls(MAX_SWAPS_PER_CALL);
         let swaps: Vec<Swap> = placed.items.iter().map(|(.., swap)| swap.clone()).collect();
-        let format = self.options.format;
+        let format = self.format;
         let asked = self.in_calls(calls, swaps.len(), |range, form| script::swap(&swaps[range], format, form)).await?;
         Ok(placed.in_place(asked))
     }
@@ -51,7 +51,7 @@ impl Redis {
                     Item::Holding(held) => holdings.push(held.clone()),
                 }
             }
-            script::read(&keys, &holdings, self.options.format, form)
+            script::read(&keys, &holdings, self.format, form)
         };
         let asked = self.in_calls(placed.calls(MAX_READS_PER_CALL), placed.items.len(), pack).await?;
         Ok(placed.in_place(asked))
@@ -70,7 +70,7 @@ impl Redis {
     /// all masters are scanned.
     async fn indexes(&self, pattern: &Pattern) -> Result<BTreeSet<String>> {
         match name_with_tag(pattern) {
-            Some(name) => Ok([IndexKey(&name, self.options.format).to_string()].into()),
+            Some(name) => Ok([IndexKey(&name, self.format).to_string()].into()),
             None => self.keys(&format!("{INDEX}:{{*"), "set").await,
         }
     }
@@ -90,7 +90,7 @@ fn name_with_tag(pattern: &Pattern) -> Option<String> {
         }
     };
     let placed = slots::placed_record(&start);
-    let has_tag = slots::tag(placed.as_bytes()).len() < placed.len();
+    let has_tag = bandog_redis_net::tag(placed.as_bytes()).len() < placed.len();
     (is_whole || has_tag).then(|| placed.into_owned())
 }
 
@@ -164,7 +164,7 @@ fn slot_of_swap(swap: &Swap) -> Result<u16> {
 /// The slot of a record or a lock.
 fn slot_of(key: &Key) -> Result<u16> {
     slots::check(key.as_str())?;
-    Ok(slots::slot(key.as_str().as_bytes()))
+    Ok(bandog_redis_net::slot(key.as_str().as_bytes()))
 }
 
 #[cfg(test)]

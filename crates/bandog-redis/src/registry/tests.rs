@@ -1,4 +1,7 @@
+use std::time::UNIX_EPOCH;
+
 use super::*;
+use crate::script::clients::fields;
 
 fn member_that_waits_for(names: &[&str]) -> Member {
     Member {

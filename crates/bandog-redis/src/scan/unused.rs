@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use bandog_core::{Fence, IfUnused, Key, NamesPage, Pattern, Result, Usage};
+use bandog_redis_net::{
+    Keys,
+    reply::{text, time},
+};
 use redis::{Pipeline, Value};
 use tokio::time::sleep;
 
@@ -10,9 +14,7 @@ use super::{FIRST_COUNT, Pace, is_skipped};
 use crate::{
     leases::Redis,
     names::{self, TokenKey},
-    refusal,
-    reply::{text, time},
-    script, slots,
+    refusal, script, slots,
 };
 
 /// Number of unused names with which a part of all names ends.
@@ -64,7 +66,8 @@ impl Redis {
         let mut usages = Vec::with_capacity(keys.len());
         for keys in keys.chunks(FIRST_COUNT) {
             let placed: Vec<_> = keys.iter().map(|key| self.lock_key(key)).collect();
-            let (replies, _) = self.timed(|form| script::unused(&placed, unused_for, then, form)).await?;
+            let (replies, _) =
+                self.timed(Keys::OfScripts, |form| script::unused(&placed, unused_for, then, form)).await?;
             for (key, reply) in keys.iter().zip(replies) {
                 usages.push(match reply {
                     Value::Int(0) => Usage::Absent,
@@ -82,7 +85,7 @@ impl Redis {
     /// The name of the lock that has this token. If two names have it, the one without braces comes first.
     fn name_of_token(&self, token: &str, pattern: &Pattern) -> Option<Key> {
         let names = names::names_of(names::TOKEN, token).into_iter().rev();
-        let mut plain = names.map(|name| match self.options.format.in_cluster {
+        let mut plain = names.map(|name| match self.format.in_cluster {
             true => slots::plain_lock(&name).into_owned(),
             false => name,
         });
@@ -98,7 +101,7 @@ impl Redis {
         let mut pipe = Pipeline::with_capacity(names.len() + 1);
         pipe.cmd("TIME");
         names.iter().for_each(|name| _ = pipe.cmd("GET").arg(TokenKey(self.lock_key(name).as_str()).to_string()));
-        let (replies, took) = self.timed(|_| pipe.clone()).await?;
+        let (replies, took) = self.timed(Keys::FirstArguments, |_| pipe.clone()).await?;
         // If the server refuses TIME, all names are checked one by one.
         let now = replies.first().and_then(time);
         let now = now.map_or(u64::MAX, |now| u64::try_from(now.as_micros()).unwrap_or(u64::MAX));

@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 use bandog_core::{Claim, Step};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm, claim_of, millis, starving};
+use super::args::{claim_of, millis, starving};
 use crate::names::{Channel, DEADLINES, HELD, QUEUE, STAYED, Satellite, TokenKey, WAITING};
 
 pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_take.lua", "fair_claim.lua");

@@ -1,13 +1,21 @@
 //! The command that changes a latch.
 
+use std::sync::LazyLock;
+
 use bandog_core::{LatchAction, LatchOperation};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Pipeline, RedisWrite};
 
-use super::{LATCH, ScriptForm, millis, single};
+use super::args::{millis, single};
 use crate::{
     names::{FORMER_LIMIT, LEASES, LatchChannel, OperationsKey, PLAIN, PermitsKey, Satellite, TokenKey},
     options::Format,
 };
+
+pub(super) static LATCH: LazyLock<Script> = script!("latch.lua");
+
+/// The scripts of this module.
+pub(super) const SCRIPTS: [&LazyLock<Script>; 1] = [&LATCH];
 
 /// The call of `latch.lua` for this operation.
 pub(crate) fn change_latch(operation: &LatchOperation, format: Format, form: ScriptForm) -> Pipeline {

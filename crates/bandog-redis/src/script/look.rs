@@ -3,9 +3,9 @@
 use std::{sync::LazyLock, time::Duration};
 
 use bandog_core::{IfUnused, Key};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm};
 use crate::names::{
     Channel, DEADLINES, FORMER_LIMIT, HELD, HoldPrefix, LEASES, OperationsKey, PLAIN, PermitsKey, QUEUE,
     READ_WRITE_CHANNEL, SEMAPHORE_CHANNEL, STARVING_ORDER, STAYED, Satellite, StarvingKey, TokenKey, WAITING, WRITERS,

@@ -3,9 +3,14 @@
 use std::{num::NonZeroU32, sync::LazyLock};
 
 use bandog_core::{Claim, Key, Step};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm, claim_of, look, millis, semaphore::permits};
+use super::{
+    args::{claim_of, millis},
+    look,
+    semaphore::permits,
+};
 use crate::names::{
     FORMER_LIMIT, LEASES, OperationsKey, PLAIN, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey,
     WAITING,

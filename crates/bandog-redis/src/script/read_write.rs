@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 use bandog_core::{Claim, Kind, Step};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm, claim_of, fences, millis, starving};
+use super::args::{claim_of, fences, millis, starving};
 use crate::names::{HELD, HoldPrefix, READ_WRITE_CHANNEL, Satellite, TokenKey, WRITERS};
 
 pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "rw.lua", "rw_claim.lua");

@@ -2,17 +2,25 @@
 
 use std::{
     collections::HashMap,
+    sync::LazyLock,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use bandog_core::{Holding, Key, Line, Swap};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, RedisWrite};
 
-use super::{READ, SWAP, ScriptForm, setnx};
+use super::setnx;
 use crate::{
     names::{Channel, HistoryKey, IndexKey, RecordKey},
     options::{Format, Layout},
 };
+
+pub(super) static SWAP: LazyLock<Script> = script!("holdings.lua", "swap.lua");
+pub(super) static READ: LazyLock<Script> = script!("holdings.lua", "read.lua");
+
+/// The scripts of this module.
+pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&SWAP, &READ];
 
 /// The latest time that Lua's numbers represent exactly, in milliseconds since 1970.
 const LATEST_TIME_MS: u128 = 1 << 53;

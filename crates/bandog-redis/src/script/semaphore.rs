@@ -3,10 +3,11 @@
 use std::{num::NonZeroU32, sync::LazyLock, time::Duration};
 
 use bandog_core::{Claim, ClaimId, Key, Kind, Step};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, RedisWrite};
 use ring::digest::{SHA256, digest};
 
-use super::{Script, ScriptForm, claim_of, millis};
+use super::args::{claim_of, millis};
 use crate::names::{
     FORMER_LIMIT, HELD, OperationsKey, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING,
 };

@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 use bandog_core::{Claim, Key, Step};
+use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm, claim_of, claim_with, renew_with, starving};
+use super::args::{claim_of, claim_with, renew_with, starving};
 use crate::names::{Channel, TokenKey};
 
 pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_claim.lua");

@@ -1,9 +1,16 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
-use bandog_core::{ClaimId, ClientId, Key, LatchAction, LatchOperation, OFFER, OperationId, PLACE};
+use bandog_core::{ClaimId, ClientId, Key, LatchAction, LatchOperation, Member, OFFER, OperationId, PLACE};
+use bandog_redis_net::Script;
 use redis::Arg;
 
-use super::*;
+use super::{
+    args::millis,
+    clients::ANNOUNCE,
+    latches::LATCH,
+    mutex::{CLAIM, RELEASE, RENEW, claim, release, renew},
+    *,
+};
 
 #[test]
 fn every_header_documents_the_arguments_of_each_claim() {
@@ -36,15 +43,15 @@ fn every_header_documents_the_arguments_of_each_claim() {
         let (keys, args) = called_with(&cmd);
         for (word, number) in [("KEYS", keys), ("ARGV", args)] {
             let mut words = words(script, word);
-            assert_eq!(words.pop().as_deref(), Some("..."), "{}", script.text);
-            assert_eq!(words.len() * 3, number, "{word} of {}", script.text);
+            assert_eq!(words.pop().as_deref(), Some("..."), "{}", script.text(false));
+            assert_eq!(words.len() * 3, number, "{word} of {}", script.text(false));
         }
         // A script that begins with common.lua names the numbers of its keys and arguments at its end, too.
-        if let Some((_, call)) = script.text.rsplit_once("\nreturn each(") {
+        if let Some((_, call)) = script.text(false).rsplit_once("\nreturn each(") {
             let numbers = format!("{}, {}, ", keys / 3, args / 3);
             assert!(call.starts_with(&numbers), "expected {numbers:?} in\n{call}");
         }
-        assert!(script.text.contains("\n-- Reply: "), "{}", script.text);
+        assert!(script.text(false).contains("\n-- Reply: "), "{}", script.text(false));
     }
 }
 
@@ -83,8 +90,8 @@ fn every_header_documents_the_arguments_of_a_call() {
     for (script, pipe) in calls {
         let cmd = pipe.cmd_iter().next().unwrap();
         let number = (words(script, "KEYS").len(), words(script, "ARGV").len());
-        assert_eq!(called_with(cmd), number, "{}", script.text);
-        assert!(script.text.contains("\n-- Reply: "), "{}", script.text);
+        assert_eq!(called_with(cmd), number, "{}", script.text(false));
+        assert!(script.text(false).contains("\n-- Reply: "), "{}", script.text(false));
     }
 }
 
@@ -136,7 +143,7 @@ fn the_parameters_of_a_script_have_the_order_of_its_header() {
         names.extend(words(script, "ARGV"));
         names.pop();
         let line = format!("local function {function}({})\n", names.join(", "));
-        assert!(script.text.contains(&line), "expected {line:?} in\n{}", script.text);
+        assert!(script.text(false).contains(&line), "expected {line:?} in\n{}", script.text(false));
     }
 }
 
@@ -144,12 +151,12 @@ fn the_parameters_of_a_script_have_the_order_of_its_header() {
 fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
     let offered = format!("'{}'", ClaimId::OFFERED);
     for script in [&CLAIM, &RELEASE, &look::EVICT, &setnx::CLAIM] {
-        assert!(script.text.contains(&offered), "{}", script.text);
+        assert!(script.text(false).contains(&offered), "{}", script.text(false));
     }
     for script in [&RELEASE, &read_write::RELEASE, &setnx::RELEASE] {
-        assert!(script.text.contains(&format!("OFFER_MS = {}\n", OFFER.as_millis())), "{}", script.text);
+        assert!(script.text(false).contains(&format!("OFFER_MS = {}\n", OFFER.as_millis())), "{}", script.text(false));
     }
-    assert!(fair::CLAIM.text.contains(&format!("PLACE_MS = {}\n", PLACE.as_millis())));
+    assert!(fair::CLAIM.text(false).contains(&format!("PLACE_MS = {}\n", PLACE.as_millis())));
 }
 
 #[test]
@@ -162,7 +169,7 @@ fn a_pass_is_a_claim_that_names_the_previous_owner() {
     let args = texts(&claim(&[&Step::Claim(starving)], ScriptForm::Hash));
     assert_eq!(args[8..], ["", "bandog:starving:{a}"]);
     let args = texts(&claim(&[&Step::Claim(to)], ScriptForm::Text));
-    assert_eq!((args[0].as_str(), args[1].as_str(), args[8].as_str()), ("EVAL", CLAIM.text, ""));
+    assert_eq!((args[0].as_str(), args[1].as_str(), args[8].as_str()), ("EVAL", CLAIM.text(false), ""));
 }
 
 #[test]
@@ -212,7 +219,7 @@ fn new_claim(key: &str) -> Claim {
 
 /// The names in this line of the script's header comment, without text in parentheses and without units.
 fn words(script: &Script, line: &str) -> Vec<String> {
-    let lines = script.text.lines().filter_map(|line| line.strip_prefix("-- ")?.split_once(": "));
+    let lines = script.text(false).lines().filter_map(|line| line.strip_prefix("-- ")?.split_once(": "));
     let lines: BTreeMap<&str, &str> = lines.collect();
     let words = lines[line].split(" (").next().unwrap().split(", ");
     words.map(|word| word.trim_end_matches(" in ms").into()).collect()

@@ -1,15 +1,6 @@
-use super::*;
+use bandog_redis_net::slot;
 
-#[test]
-fn slots_are_those_of_redis() {
-    // The values are replies of CLUSTER KEYSLOT.
-    for (key, expected) in [("foo", 12182), ("{foo}.bar", 12182), ("a{foo}b{c}", 12182), ("", 0), ("123456789", 12739)]
-    {
-        assert_eq!(slot(key.as_bytes()), expected, "{key}");
-    }
-    assert_eq!(slot(b"{}x"), crc16(b"{}x") % SLOTS);
-    assert_eq!(slot(b"a{b"), crc16(b"a{b") % SLOTS);
-}
+use super::*;
 
 #[test]
 fn names_with_a_brace_need_a_tag() {

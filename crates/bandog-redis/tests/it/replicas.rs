@@ -165,7 +165,7 @@ async fn too_few_replicas_are_an_error_at_once() {
     assert!(asked.elapsed() < TIMEOUT / 5 * 2, "it has waited for the time limit of WAIT");
     assert_eq!(error.kind(), ErrorKind::NotReplicated);
     let text = error.to_string();
-    assert!(text.contains("1 of the 2 replicas that must acknowledge a lock are connected: 127.0.0.1:"), "{text}");
+    assert!(text.contains("1 of the 2 replicas that must acknowledge a write are connected: 127.0.0.1:"), "{text}");
 }
 
 /// The promise: if the acknowledged replica takes over, it has each lock that was granted. The machine of the master dies

@@ -2,7 +2,7 @@
 
 use bandog_core::{Finding, Level};
 
-use super::{DryRunResult, Purpose, RightsProbe, SCRIPT_COMMANDS};
+use super::probe::{DryRunResult, Purpose, RightsProbe, SCRIPT_COMMANDS};
 use crate::names;
 
 /// Collects the findings. A right that several features lack is reported once, for the most important feature.

@@ -1,0 +1,130 @@
+//! The byte stream of a connection over TCP, TLS or a Unix socket.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use redis::io::tcp::socket2::SockRef;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::client::TlsStream;
+
+use super::peer::Peer;
+
+/// A switch of one connection. If the switch is set, closing the connection sends a TCP reset. The reset discards the
+/// data that has not reached the server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reset(Arc<AtomicBool>);
+
+impl Reset {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The transport of a connection.
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+/// A socket that can be closed with a TCP reset. The first bytes that are read from it are recorded.
+pub(super) struct Stream {
+    socket: Socket,
+    reset: Reset,
+    /// Records the first bytes that are read.
+    peer: Peer,
+}
+
+impl Stream {
+    pub(super) fn new(socket: Socket, reset: Reset, peer: Peer) -> Self {
+        Self { socket, reset, peer }
+    }
+}
+
+impl Socket {
+    /// The underlying TCP connection. None for a Unix socket, which needs no reset: all data that were written to it
+    /// have reached the server already, so a reset could discard nothing.
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let (true, Some(stream)) = (self.reset.is_set(), self.socket.tcp()) {
+            // With this setting, closing the socket sends a TCP reset. An error means that the connection has ended
+            // already.
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+}
+
+/// Evaluates `$call`, in which `$stream` is the transport of the socket.
+macro_rules! delegate {
+    ($socket:expr, $stream:ident => $call:expr) => {
+        match $socket {
+            Socket::Tcp($stream) => $call,
+            Socket::Tls($stream) => $call,
+            #[cfg(unix)]
+            Socket::Unix($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = delegate!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buf));
+        if let Poll::Ready(read) = &read {
+            self.peer.record(read, &buf.filled()[before..]);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_write(cx, buf))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        delegate!(&self.socket, stream => stream.is_write_vectored())
+    }
+}

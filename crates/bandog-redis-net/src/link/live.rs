@@ -1,0 +1,102 @@
+//! An open connection: sends requests, and notices when it should be closed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Instant,
+};
+
+use bandog_core::{Error, Result};
+use redis::{Pipeline, Value, aio::MultiplexedConnection};
+use tokio::{sync::Notify, task::unconstrained};
+
+use crate::{
+    refusal,
+    script::{ScriptForm, Scripts},
+};
+
+/// Maximum number of consecutive requests that are not answered in time. When this number is reached, the connection is
+/// closed and opened again. The connection might be half open: the server has ended it, and the client has not noticed.
+const MAX_UNANSWERED: u32 = 2;
+
+/// The connection while it is open.
+#[derive(Debug)]
+pub(super) struct LiveConnection {
+    pub(super) mux: MultiplexedConnection,
+    /// Whether each call sends the text of its script instead of the hash. It is true if the user has no right to load
+    /// scripts, or to run them by their hash.
+    pub(super) sends_text: AtomicBool,
+    /// Number of consecutive requests without an answer.
+    pub(super) unanswered: AtomicU32,
+    /// Notified when too many requests had no answer, or when a server that sentinels name is no master now. Then the
+    /// connection is closed.
+    pub(super) given_up: Notify,
+    /// Notified when the server has answered that it is a replica.
+    pub(super) is_replica: Notify,
+    /// The scripts that the connection loads.
+    pub(super) scripts: Scripts,
+    /// Whether scripts publish their messages with SPUBLISH.
+    pub(super) sharded: bool,
+    /// Whether the server is a node of a cluster.
+    pub(super) in_cluster: bool,
+    /// Whether sentinels name the server. Then the connection is closed when the server answers that it is no master now,
+    /// and the sentinels are asked again.
+    pub(super) has_sentinels: bool,
+}
+
+impl LiveConnection {
+    pub(super) fn script_form(&self) -> ScriptForm {
+        ScriptForm::new(self.sends_text.load(Ordering::Relaxed), self.sharded)
+    }
+
+    /// The commands that load the scripts.
+    pub(super) fn load_scripts(&self) -> Pipeline {
+        self.scripts.load(self.sharded)
+    }
+
+    /// Sends a pipeline in the first poll, and waits for the answers.
+    pub(super) async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
+        let mut mux = self.mux.clone();
+        mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
+        // Without `unconstrained`, a task that has used up the poll budget of Tokio would not send in its first poll.
+        // Then a later call could send before this call.
+        let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
+        let values = answer.map_err(|error| {
+            if error.is_timeout() && self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {
+                self.given_up.notify_one();
+            }
+            refusal::failed(error)
+        })?;
+        if self.has_sentinels && values.iter().any(refusal::is_no_master) {
+            self.given_up.notify_one();
+        } else if !self.in_cluster && values.iter().any(refusal::is_replica) {
+            self.is_replica.notify_one();
+        }
+        if self.unanswered.load(Ordering::Relaxed) != 0 {
+            self.unanswered.store(0, Ordering::Relaxed);
+        }
+        if values.len() == pipe.len() {
+            Ok(values)
+        } else {
+            Err(Error::unavailable("Redis sent fewer answers than commands").ambiguous())
+        }
+    }
+}
+
+/// Loads the scripts. If the user has no right to load scripts, each later call sends the text of its script.
+pub(super) async fn load(live: Arc<LiveConnection>) {
+    let (mut mux, scripts) = (live.mux.clone(), live.load_scripts());
+    let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
+        return; // The next call gets NOSCRIPT and loads the scripts again.
+    };
+    if are_denied(&answers) {
+        live.sends_text.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether the user has no right to load scripts.
+pub(super) fn are_denied(loads: &[Value]) -> bool {
+    loads.iter().any(|answer| refusal::server_error(answer).is_some_and(refusal::is_lasting))
+}

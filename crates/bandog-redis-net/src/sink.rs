@@ -1,0 +1,168 @@
+//! The receivers of the messages on a channel.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bandog_core::Notifier;
+use tokio::sync::Notify;
+
+/// A message on a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// The payload of a published message.
+    Payload(Arc<[u8]>),
+    /// Messages may be missing here: the connection broke, the channel moved to another node, or the queue was full.
+    Gap,
+}
+
+/// A receiver of the messages on a channel. Its copies are one receiver.
+#[derive(Debug, Clone)]
+pub struct Sink(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Notifier(Notifier),
+    Queue(Arc<Sender>),
+}
+
+impl Sink {
+    /// Notifies with each message and after each gap. The payloads are dropped.
+    pub fn of(notifier: Notifier) -> Self {
+        Self(Kind::Notifier(notifier))
+    }
+
+    /// Keeps at most this number of messages. If more arrive, a [`Message::Gap`] takes their place.
+    pub fn queue(limit: usize) -> (Self, Messages) {
+        let queue = Arc::new(Queue { state: Mutex::default(), arrived: Notify::new(), limit });
+        (Self(Kind::Queue(Arc::new(Sender(queue.clone())))), Messages(queue))
+    }
+
+    /// Takes a message. `payload` is called if the payload is needed.
+    pub(crate) fn message(&self, payload: impl FnOnce() -> Arc<[u8]>) {
+        match &self.0 {
+            Kind::Notifier(notifier) => notifier.notify(),
+            Kind::Queue(sender) => sender.0.push(Message::Payload(payload())),
+        }
+    }
+
+    /// Records that messages may be missing.
+    pub(crate) fn gap(&self) {
+        match &self.0 {
+            Kind::Notifier(notifier) => notifier.notify(),
+            Kind::Queue(sender) => sender.0.push(Message::Gap),
+        }
+    }
+}
+
+/// The messages of a [`Sink::queue`].
+#[derive(Debug)]
+pub struct Messages(Arc<Queue>);
+
+impl Messages {
+    /// The next message, in the order in which the server has published them. None if the subscription has ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no message is lost.
+    pub async fn next(&mut self) -> Option<Message> {
+        loop {
+            {
+                let mut state = self.0.state();
+                if let Some(message) = state.messages.pop_front() {
+                    return Some(message);
+                }
+                if state.has_ended {
+                    return None;
+                }
+            }
+            self.0.arrived.notified().await;
+        }
+    }
+}
+
+struct Queue {
+    state: Mutex<QueueState>,
+    arrived: Notify,
+    limit: usize,
+}
+
+#[derive(Default)]
+struct QueueState {
+    /// At most `limit` messages, and one gap.
+    messages: VecDeque<Message>,
+    has_ended: bool,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, message: Message) {
+        let mut state = self.state();
+        let is_full = state.messages.len() >= self.limit;
+        let message = if is_full { Message::Gap } else { message };
+        // A second gap directly after a gap says nothing.
+        if message != Message::Gap || state.messages.back() != Some(&Message::Gap) {
+            state.messages.push_back(message);
+        }
+        drop(state);
+        self.arrived.notify_one();
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+/// Ends the queue when the last copy of its sink is dropped.
+#[derive(Debug)]
+struct Sender(Arc<Queue>);
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.0.state().has_ended = true;
+        self.0.arrived.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(text: &str) -> Arc<[u8]> {
+        text.as_bytes().into()
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_has_one_gap_where_messages_are_missing() {
+        let (sink, mut messages) = Sink::queue(2);
+        for text in ["a", "b", "c", "d"] {
+            sink.message(|| payload(text));
+        }
+        sink.gap();
+        assert_eq!(messages.next().await, Some(Message::Payload(payload("a"))));
+        sink.message(|| payload("e"));
+        assert_eq!(messages.next().await, Some(Message::Payload(payload("b"))));
+        sink.message(|| payload("f"));
+        assert_eq!(messages.next().await, Some(Message::Gap), "c, d and e are missing here");
+        assert_eq!(messages.next().await, Some(Message::Payload(payload("f"))));
+        sink.clone().message(|| payload("g"));
+        drop(sink);
+        assert_eq!(messages.next().await, Some(Message::Payload(payload("g"))));
+        assert_eq!(messages.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_notifier_hears_messages_and_gaps_and_needs_no_payload() {
+        let (sender, mut notified) = tokio::sync::mpsc::unbounded_channel();
+        let sink = Sink::of(Notifier::new(move || _ = sender.send(())));
+        sink.message(|| panic!("the payload is not needed"));
+        sink.gap();
+        assert_eq!([notified.recv().await, notified.recv().await], [Some(()); 2]);
+    }
+}

@@ -1,0 +1,188 @@
+//! The task that keeps the connection for subscriptions open.
+
+use std::{collections::VecDeque, sync::Arc, time::Instant};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use redis::{RedisError, ServerError, aio::MultiplexedConnection};
+use tokio::{sync::mpsc::UnboundedReceiver, task::unconstrained};
+
+use super::{
+    channels::{ChannelRequest, SubscribeOutcome},
+    shared::SharedSubscriptions,
+};
+use crate::{
+    backoff::Backoff,
+    dial::{Connection, TlsProbeBudget, make_retryable},
+    refusal,
+};
+
+/// Maximum number of requests that are sent and not answered yet. Further requests would only wait in the server's
+/// queue while their timeouts run.
+const MAX_IN_FLIGHT: usize = 64;
+/// Maximum number of consecutive requests that are not answered in time. When this number is reached, the connection is
+/// closed and opened again.
+const MAX_UNANSWERED: u32 = 2;
+
+/// The requests that are sent and not answered yet.
+type RequestsInFlight = FuturesUnordered<BoxFuture<'static, ChannelReply>>;
+
+/// The result of one request for a channel.
+struct ChannelReply {
+    channel: Arc<str>,
+    request: ChannelRequest,
+    result: Result<(), RedisError>,
+}
+
+/// Connects when there is a subscriber, keeps the subscriptions, and reconnects when the connection breaks. Returns
+/// when the sender of changes is dropped.
+pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: UnboundedReceiver<Arc<str>>) {
+    let mut backoff = Backoff::default();
+    // Whether a connection was opened before.
+    let mut was_reached = false;
+    loop {
+        while !shared.state().channels.is_needed() {
+            if changes.recv().await.is_none() {
+                return;
+            }
+        }
+        shared.dialler.wait(backoff.next_delay()).await;
+        let pushes = shared.clone();
+        let pushed = Arc::new(move |push| pushes.pushed(&push));
+        match shared.dialler.dial(Some(pushed), &mut TlsProbeBudget::none()).await {
+            Ok(connection) => {
+                was_reached = true;
+                let since = Instant::now();
+                serve(&shared, connection, &mut changes).await;
+                shared.state().channels.connection_lost();
+                backoff.connection_lasted(since.elapsed());
+            }
+            Err(error) => {
+                let error = if was_reached { make_retryable(error) } else { error };
+                shared.state().channels.connection_failed(&error);
+                // After an error that is not retryable, such as a refused login, the next attempt would fail in the
+                // same way. So the next attempt is delayed until a new caller subscribes.
+                while !error.is_retryable() && !shared.state().channels.has_waiting_caller() {
+                    if changes.recv().await.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sends the requests for all channels until the connection ends.
+async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &mut UnboundedReceiver<Arc<str>>) {
+    let Connection { mux, mut driver, tcp_reset, mut moved } = connection;
+    // The channels for which a request might be needed.
+    let mut todo: VecDeque<Arc<str>> = shared.state().channels.names().cloned().collect();
+    let mut in_flight = RequestsInFlight::new();
+    let mut unanswered = 0;
+    // Only earlier connections had a reason to be left.
+    let _ = shared.leave.notified().now_or_never();
+    loop {
+        send_requests(shared, &mux, &mut todo, &in_flight);
+        tokio::select! {
+            () = &mut driver => return,
+            () = shared.leave.notified() => return,
+            () = &mut moved => {
+                tcp_reset.set();
+                return;
+            }
+            change = changes.recv() => match change {
+                Some(channel) => todo.push_back(channel),
+                None => return,
+            },
+            Some(reply) = in_flight.next() => {
+                unanswered = if is_timeout(&reply) { unanswered + 1 } else { 0 };
+                if unanswered >= MAX_UNANSWERED {
+                    tcp_reset.set();
+                    return;
+                }
+                if apply_reply(shared, &reply) {
+                    todo.push_back(reply.channel);
+                }
+            }
+        }
+    }
+}
+
+/// Sends the next request of each channel in `todo`, up to [`MAX_IN_FLIGHT`].
+fn send_requests(
+    shared: &SharedSubscriptions,
+    mux: &MultiplexedConnection,
+    todo: &mut VecDeque<Arc<str>>,
+    in_flight: &RequestsInFlight,
+) {
+    while in_flight.len() < MAX_IN_FLIGHT {
+        let Some(channel) = todo.pop_front() else {
+            return;
+        };
+        if let Some(request) = shared.state().channels.next_request(&channel) {
+            in_flight.push(send(mux.clone(), channel, request, shared.dialler.options.sharded).boxed());
+        }
+    }
+}
+
+async fn send(
+    mut mux: MultiplexedConnection,
+    channel: Arc<str>,
+    request: ChannelRequest,
+    sharded: bool,
+) -> ChannelReply {
+    let result = match (request, sharded) {
+        (ChannelRequest::Subscribe, false) => unconstrained(mux.subscribe(&*channel)).await,
+        (ChannelRequest::Unsubscribe, false) => unconstrained(mux.unsubscribe(&*channel)).await,
+        (ChannelRequest::Subscribe, true) => send_sharded(&mut mux, "SSUBSCRIBE", &channel).await,
+        (ChannelRequest::Unsubscribe, true) => send_sharded(&mut mux, "SUNSUBSCRIBE", &channel).await,
+    };
+    ChannelReply { channel, request, result }
+}
+
+async fn send_sharded(mux: &mut MultiplexedConnection, verb: &str, channel: &str) -> Result<(), RedisError> {
+    let mut command = redis::cmd(verb);
+    command.arg(channel);
+    unconstrained(command.exec_async(mux)).await
+}
+
+fn is_timeout(reply: &ChannelReply) -> bool {
+    reply.result.as_ref().is_err_and(RedisError::is_timeout)
+}
+
+/// Applies a reply to the state of its channel. Returns whether the channel may need another request.
+fn apply_reply(shared: &SharedSubscriptions, reply: &ChannelReply) -> bool {
+    let ChannelReply { channel, request, result } = reply;
+    match (request, result) {
+        (ChannelRequest::Subscribe, Ok(())) => shared.state().channels.subscribed(channel),
+        (ChannelRequest::Unsubscribe, Ok(())) => shared.state().channels.unsubscribed(channel),
+        (request, Err(error)) => match ServerError::try_from(error.clone()) {
+            Ok(refused) => return apply_refusal(shared, channel, *request, &refused),
+            Err(error) => shared.state().channels.unsure(channel, &refusal::failed(error)),
+        },
+    }
+    true
+}
+
+/// Applies the refusal of a request to the state of its channel. Returns false: the channel needs no other request now.
+fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRequest, refused: &ServerError) -> bool {
+    match request {
+        ChannelRequest::Subscribe => {
+            let error = refusal::refused(refused);
+            let reason = if refusal::is_denied(refused) {
+                shared.warn_once(&error);
+                Ok(SubscribeOutcome::Denied)
+            } else if shared.dialler.options.in_cluster
+                && (refusal::is_redirection(refused) || refusal::is_passing(refused))
+            {
+                (shared.moved.0)();
+                Ok(SubscribeOutcome::Moved)
+            } else {
+                Err(error)
+            };
+            shared.state().channels.refused(channel, &reason);
+        }
+        ChannelRequest::Unsubscribe => shared.state().channels.unsubscribe_refused(channel),
+    }
+    // The server would refuse the same request again. So no request follows until the channel's subscribers change.
+    false
+}
