@@ -10,6 +10,7 @@
 //!
 //! This crate is for authors of backends. A program that uses locks needs only the `bandog` crate.
 
+mod backend;
 mod claim;
 mod clock;
 mod duration;
@@ -25,29 +26,39 @@ mod leases;
 mod lock_state;
 mod member;
 mod memory;
+mod name;
 mod outcome;
+mod pattern;
+mod profile;
 mod records;
+mod row;
 mod sql_statement;
+mod step;
 mod subscription;
 mod unused;
 mod url_text;
 
+pub use backend::Backend;
 pub use claim::{Claim, ClaimId, ClientId, Family, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, PLACE, check_ttl};
 pub use clock::{Clock, Moment};
 pub use duration::rounded;
 pub use error::{Error, ErrorKind, Result};
 pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};
-pub use inspect::{Holder, Inspect, Pattern, Row, Waiting};
+pub use inspect::Inspect;
 pub use key::{Key, MAX_KEY_LEN};
 pub use latches::{LatchAction, LatchAnswer, LatchOperation, LatchRow, Latches, OperationId};
-pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
+pub use leases::Leases;
 pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
 pub use member::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS, MAX_WAITS, Member};
 pub use memory::Memory;
 pub use outcome::{Failure, Outcome};
+pub use pattern::Pattern;
+pub use profile::Profile;
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version, no_records};
+pub use row::{Holder, Row, Waiting};
 pub use sql_statement::{Mark, SqlDialect, SqlStatement};
+pub use step::{Answer, Released, Renewal, Step, Verdict};
 pub use subscription::{Notifier, Subscription};
 pub use unused::{IfUnused, NamesPage, Usage};
 pub use url_text::url_text;

@@ -1,5 +1,6 @@
 //! The reference backend, which keeps its data in maps of this process.
 
+mod record_table;
 mod records;
 mod subscribers;
 
@@ -14,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use self::{records::RecordTable, subscribers::Subscribers};
+use self::{record_table::RecordTable, subscribers::Subscribers};
 use crate::{
     Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind, Latches,
     Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, Released, Renewal, Result, Row,

@@ -1,34 +1,14 @@
 //! Records in memory.
 
-use std::{collections::BTreeMap, time::SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use super::{Memory, MemoryState, Subscribers};
+use super::{Memory, MemoryState, record_table::StoredRecord};
 use crate::{
     Error, Holding, Key, Line, Mark, Moment, Notifier, Pattern, Reading, Record, Records, Result, SqlStatement,
     Subscription, Swap, Swapped, Swaps, Version, records::no_mark_sql,
 };
-
-/// All records of a store.
-#[derive(Debug, Default)]
-pub(super) struct RecordTable {
-    /// The records that exist, by their names.
-    rows: BTreeMap<Key, StoredRecord>,
-    /// The greatest version of all records, including deleted records. A new version is always greater than this
-    /// version. So a record that is deleted and created again gets a greater version than before, even if the clock has
-    /// not advanced in between.
-    last: Option<Version>,
-    subscribers: Subscribers,
-}
-
-/// A record and its history.
-#[derive(Debug)]
-struct StoredRecord {
-    record: Record,
-    /// The texts of the lines, by the names of their slots.
-    lines: BTreeMap<String, String>,
-}
 
 #[async_trait]
 impl Records for Memory {
