@@ -26,10 +26,13 @@ use crate::house::{files, root};
 /// The crates without cycles. Add a crate when it has no cycles.
 const FREE: &[&str] = &[
     "bandog",
+    "bandog-core",
     "bandog-judge",
     "bandog-macros",
     "bandog-net",
     "bandog-quorum",
+    "bandog-redis",
+    "bandog-redis-net",
     "bandog-schedule",
     "bandog-sqlx",
     "bandog-tls",

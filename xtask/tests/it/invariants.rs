@@ -1,6 +1,6 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 20] = [
+const FLOORS: [(&str, &[&str]); 21] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
@@ -9,7 +9,8 @@ const FLOORS: [(&str, &[&str]); 20] = [
     ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-quorum", &["bandog-core"]),
-    ("bandog-redis", &["bandog-core", "bandog-net", "bandog-tls"]),
+    ("bandog-redis", &["bandog-core", "bandog-net", "bandog-redis-net"]),
+    ("bandog-redis-net", &["bandog-core", "bandog-net", "bandog-tls"]),
     ("bandog-sql", &["bandog-core", "bandog-net", "bandog-tls"]),
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-zookeeper", &["bandog-core", "bandog-net", "bandog-tls"]),
@@ -57,7 +58,8 @@ fn core_opens_no_socket() {
 /// A host can have several addresses, the first of which drops all packets.
 #[test]
 fn each_address_of_a_host_is_tried() {
-    let backends = sources(&["bandog-net", "bandog-redis", "bandog-sql", "bandog-tls", "bandog-zookeeper"]);
+    let backends =
+        sources(&["bandog-net", "bandog-redis", "bandog-redis-net", "bandog-sql", "bandog-tls", "bandog-zookeeper"]);
     let dials = containing(&backends, &["TcpStream::connect"]);
     assert_eq!(dials, ["crates/bandog-net/src/dial.rs", "crates/bandog-zookeeper/src/servers.rs"]);
 }
@@ -92,6 +94,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-schedule",
         "bandog-quorum",
         "bandog-redis",
+        "bandog-redis-net",
         "bandog-sql",
         "bandog-sqlite",
         "bandog-tls",
@@ -109,14 +112,14 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-page/src/serve.rs",
         "crates/bandog-page/src/tests", // Clients of the tests.
         "crates/bandog-quorum/src/task.rs",
-        "crates/bandog-redis/src/cluster/map.rs",   // The check of a connection.
-        "crates/bandog-redis/src/cluster/moves.rs", // Subscriptions whose slot has moved.
-        "crates/bandog-redis/src/cluster/refresh.rs", // The map of slots.
-        "crates/bandog-redis/src/subscriptions",
-        "crates/bandog-redis/src/dial",
-        "crates/bandog-redis/src/link",
-        "crates/bandog-redis/src/replicas",
-        "crates/bandog-redis/src/sentinels/discovery.rs",
+        "crates/bandog-redis-net/src/cluster/map.rs", // The check of a connection.
+        "crates/bandog-redis-net/src/cluster/moves.rs", // Subscriptions whose slot has moved.
+        "crates/bandog-redis-net/src/cluster/refresh.rs", // The map of slots.
+        "crates/bandog-redis-net/src/subscriptions",
+        "crates/bandog-redis-net/src/dial",
+        "crates/bandog-redis-net/src/link",
+        "crates/bandog-redis-net/src/replicas",
+        "crates/bandog-redis-net/src/sentinels/discovery.rs",
         "crates/bandog-schedule/src/dispatch",
         "crates/bandog-schedule/src/job.rs", // Bodies that block.
         "crates/bandog-sql/src/dial",
