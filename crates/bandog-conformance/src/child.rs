@@ -10,9 +10,11 @@ use crate::{
     Can, Unkept, World,
     kit::{MAX_WAIT, NAME},
     record_kit,
-    run::CHILD,
 };
 
+/// The name of the test that a child process runs. Some laws start the test binary again as a child process, with this
+/// name as an argument.
+pub const CHILD: &str = "child_of_the_laws";
 /// The environment variable with the address of the store. Only child processes have this variable.
 const ADDRESS: &str = "BANDOG_LAWS_ADDRESS";
 /// The environment variable with the ttl of the child's holds, in milliseconds.

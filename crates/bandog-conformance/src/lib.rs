@@ -42,6 +42,7 @@ mod world;
 pub mod wrap;
 
 pub use census::{Census, Stay};
+pub use child::CHILD;
 pub use child::serve as serve_as_child;
-pub use run::{CHILD, keep};
+pub use run::keep;
 pub use world::{Can, Law, Unkept, World};

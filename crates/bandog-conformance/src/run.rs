@@ -11,10 +11,6 @@ use tokio::time;
 
 use crate::{Law, Unkept, World};
 
-/// The name of the test that a child process runs. Some laws start the test binary again as a child process, with this
-/// name as an argument.
-pub const CHILD: &str = "child_of_the_laws";
-
 /// Maximum time of a law.
 const LAW_TIMEOUT: Duration = Duration::from_secs(600);
 

@@ -1,6 +1,6 @@
 //! The items of a field: numbers, names, ranges and steps, and the special characters `L W #` of the two day fields.
 
-use crate::{Dialect, Field, error::Fault, field::WEEKDAYS, fields::Fields, parse::Word};
+use crate::{Dialect, Field, error::Fault, field::WEEKDAYS, fields::Fields, word::Word};
 
 /// The values that a field of a dialect accepts.
 pub(crate) struct Scale {

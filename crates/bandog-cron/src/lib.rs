@@ -95,6 +95,7 @@ mod item;
 mod next;
 mod parse;
 mod time;
+mod word;
 mod zone;
 
 pub use cron::{Cron, Fires};

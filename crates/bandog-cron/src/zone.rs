@@ -1,6 +1,7 @@
 //! Time zones, and the search for the fires of an expression in a zone. A zone has a table of its offsets from UTC, and
 //! of the instants at which the offset changes.
 
+mod database;
 mod fault;
 mod hint;
 
@@ -8,14 +9,15 @@ use std::{
     collections::BTreeMap,
     env, fmt, fs,
     path::PathBuf,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use jiff::{
     Timestamp,
-    tz::{Offset, TimeZone, TimeZoneDatabase},
+    tz::{Offset, TimeZone},
 };
 
+use self::database::DATABASE;
 pub use self::fault::ZoneError;
 use crate::{
     Daylight,
@@ -56,8 +58,6 @@ struct Table {
 /// The zones that [`Zone::named`] has returned, by their names. The map cannot grow without limit, because all names
 /// come from the built-in table.
 static KNOWN: Mutex<BTreeMap<Box<str>, Zone>> = Mutex::new(BTreeMap::new());
-/// The built-in IANA table.
-static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 impl Zone {
     /// Coordinated universal time: the default zone of an expression.

@@ -1,7 +1,5 @@
 //! The command line.
 
-use std::time::Duration;
-
 use clap::{Parser, Subcommand};
 
 use crate::cell::Cell;
@@ -62,7 +60,3 @@ pub(crate) struct PlayArgs {
     #[arg(long)]
     pub(crate) parent: u32,
 }
-
-/// Timeout of one request to the store. The timeout is short, because many programs wait for a store that does not
-/// answer.
-pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);

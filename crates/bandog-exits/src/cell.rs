@@ -4,7 +4,9 @@ use std::{fmt, time::Duration};
 
 use clap::ValueEnum;
 
-use crate::args::TIMEOUT;
+/// Timeout of one request to the store. The timeout is short, because many programs wait for a store that does not
+/// answer.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// One kind of exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]

@@ -26,8 +26,8 @@ use tokio::{
 };
 
 use crate::{
-    args::{PlayArgs, TIMEOUT},
-    cell::{DRAIN, Ends, Engine, GRACE, SHUTDOWN, Way},
+    args::PlayArgs,
+    cell::{DRAIN, Ends, Engine, GRACE, SHUTDOWN, TIMEOUT, Way},
 };
 
 /// The exit code of a program in which a thread still uses much CPU time after the cell was played.

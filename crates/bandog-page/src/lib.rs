@@ -82,7 +82,8 @@ mod wait_reason;
 pub use self::{
     access::HostName,
     lock_json::{LockJson, MemberJson},
-    page_type::{Page, Reply},
+    page_type::Page,
+    reply::Reply,
     serve::Serving,
     token::Token,
     wait_reason::wait_reason,

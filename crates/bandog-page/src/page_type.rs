@@ -3,22 +3,15 @@
 use std::{convert::Infallible, error::Error as StdError, fmt, io, net::TcpListener, pin::Pin, sync::Arc};
 
 use bandog_sync::Client;
-use http_body_util::Full;
-use hyper::{
-    Request, Response,
-    body::{Body, Bytes},
-    service::Service,
-};
+use hyper::{Request, body::Body, service::Service};
 
 use crate::{
     HostName, Token,
     handler::Handler,
     over_store::OverStore,
+    reply::Reply,
     serve::{self, Serving},
 };
-
-/// A response of the page.
-pub type Reply = Response<Full<Bytes>>;
 
 /// The page over one store. All clones share the answers of the store, so the store is queried once for all clones.
 ///

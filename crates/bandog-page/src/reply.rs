@@ -8,7 +8,10 @@ use hyper::{
 };
 use serde::Serialize;
 
-use crate::{page_type::Reply, source::Trouble};
+use crate::source::Trouble;
+
+/// A response of the page.
+pub type Reply = Response<Full<Bytes>>;
 
 /// A file of the page.
 #[derive(Debug)]

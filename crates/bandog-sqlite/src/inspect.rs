@@ -12,7 +12,8 @@ use crate::{
     Sqlite, check,
     fault::Fault,
     sql,
-    states::{Change, StoredState},
+    states::Change,
+    stored_state::StoredState,
     table::{Table, read_lease},
     work::{CheckUsage, Evict, Forget, List, Members, ReadFences, Show},
 };

@@ -57,6 +57,7 @@ mod batches;
 mod busy_wait;
 mod check;
 mod claim_rows;
+mod context;
 mod disk;
 mod fault;
 mod handle;
@@ -77,6 +78,7 @@ mod rules;
 mod sightings;
 mod sql;
 mod states;
+mod stored_state;
 mod subscribers;
 mod table;
 #[cfg_attr(not(target_os = "linux"), path = "no_watch.rs")]

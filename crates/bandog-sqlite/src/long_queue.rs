@@ -21,8 +21,8 @@ use crate::{
     claim_rows::{ClaimRow, read_claim},
     fault::Fault,
     rules::HoldState,
-    sql, states,
-    states::StoredState,
+    sql,
+    stored_state::{StoredState, is_shared},
     table::Table,
 };
 
@@ -64,7 +64,7 @@ impl Table<'_> {
         let holds = self.holds(key)?;
         let is_hold = holds.iter().any(|row| row.id == claim.id);
         let lease = self.lease(key)?;
-        if states::is_shared(&lease) || lease.is_foreign(now_ns) {
+        if is_shared(&lease) || lease.is_foreign(now_ns) {
             return Ok(None);
         }
         let is_held = lease.state(now_ns, None) != HoldState::Free;

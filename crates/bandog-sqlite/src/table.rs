@@ -9,13 +9,13 @@ use bandog_core::{
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use crate::{
+    context::HandleContext,
     fault::Fault,
-    handle::HandleContext,
     host::Host,
     open::Store,
     rules::{HoldState, Lease, Sighting, Wanted, nanos},
     sql,
-    states::{self, StoredState},
+    stored_state::{self, StoredState},
     subscribers::Topic,
 };
 
@@ -157,7 +157,7 @@ impl<'t> Table<'t> {
         }
         let key = step.key();
         let lease = self.lease(key)?;
-        if states::is_shared(&lease) {
+        if stored_state::is_shared(&lease) {
             return self.apply_to_state(step);
         }
         let now_ns = self.context.host.now_ns();
@@ -213,7 +213,7 @@ impl<'t> Table<'t> {
     /// the memory of this process. A sighting is the time at which this boot first observed the hold.
     pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
         let (lease, now_ns) = (self.lease(&holding.key)?, self.context.host.now_ns());
-        if states::is_shared(&lease) {
+        if stored_state::is_shared(&lease) {
             return Ok(self.load(&holding.key, now_ns)?.state.is_held_by(holding.id, self.moment(now_ns)));
         }
         Ok(match self.state(holding.key.as_str(), &lease, now_ns)? {
@@ -237,7 +237,7 @@ impl<'t> Table<'t> {
         self.loaded = None;
         let (lease, now_ns) = (self.lease(&topic.key)?, self.context.host.now_ns());
         let is_held = self.state(topic.key.as_str(), &lease, now_ns)? != HoldState::Free;
-        if !is_held || states::is_shared(&lease) && self.may_grant_share(&topic.key, now_ns)? {
+        if !is_held || stored_state::is_shared(&lease) && self.may_grant_share(&topic.key, now_ns)? {
             self.context.lock_subscribers.notify(|wanted| wanted == topic);
         }
         // The release of a fair mutex notifies the claim that is next, without a mark. If the lock is free, the

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use crate::{
     batches::{Batches, MAX_QUEUED},
     busy_wait,
+    context::HandleContext,
     fault::Fault,
-    handle::HandleContext,
     open::{Durability, Purpose, Store},
     other_connections::RequestFileCheck,
     request::Request,

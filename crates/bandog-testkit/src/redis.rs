@@ -9,16 +9,18 @@ use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use self::launch::READY_WITHIN;
 use crate::port::Port;
-use crate::replica::Replica;
 use crate::resp::{RawRedis, Reply};
 use crate::wire::Wire;
 use crate::{eventually, process};
+
+/// Timeout for the start of a server. On a loaded machine, a start can take a second.
+const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A `redis-server` on its own port. The server keeps no data on disk, and dies with the test process.
 ///
@@ -84,21 +86,6 @@ impl RedisServer {
     #[track_caller]
     pub fn start_on_machine(args: &[&str]) -> Self {
         Self::prepared(Port::reserve(), args).launched_on_machine()
-    }
-
-    /// Starts a replica of this master, and waits until it has all data of the master. The replica has a machine of its own
-    /// if the master has one.
-    #[must_use]
-    #[track_caller]
-    pub fn replica_of(master: &Self) -> Replica {
-        Replica::start(master, &[])
-    }
-
-    /// Starts a replica with additional arguments, such as `&["--replica-priority", "1"]`.
-    #[must_use]
-    #[track_caller]
-    pub fn replica_with(master: &Self, args: &[&str]) -> Replica {
-        Replica::start(master, args)
     }
 
     /// Starts the replica itself, whose data come from the server at this port.

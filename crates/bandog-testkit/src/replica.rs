@@ -33,6 +33,23 @@ pub struct Replica {
     stream: Wire,
 }
 
+impl RedisServer {
+    /// Starts a replica of this master, and waits until it has all data of the master. The replica has a machine of its own
+    /// if the master has one.
+    #[must_use]
+    #[track_caller]
+    pub fn replica_of(master: &Self) -> Replica {
+        Replica::start(master, &[])
+    }
+
+    /// Starts a replica with additional arguments, such as `&["--replica-priority", "1"]`.
+    #[must_use]
+    #[track_caller]
+    pub fn replica_with(master: &Self, args: &[&str]) -> Replica {
+        Replica::start(master, args)
+    }
+}
+
 impl Replica {
     #[track_caller]
     pub(crate) fn start(master: &RedisServer, args: &[&str]) -> Self {

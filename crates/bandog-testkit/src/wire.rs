@@ -4,17 +4,19 @@
 //! waits in `ppoll`, because the timeout of `ppoll` is exact. A timer of Tokio is rounded to a millisecond.
 
 mod flow;
+mod order;
 mod pump;
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::port::Port;
+use order::{Action, Counts, Direction, Order};
 use pump::Pump;
 
 /// A TCP proxy on a free port. A test can change the faults of the proxy while the proxy runs.
@@ -174,41 +176,4 @@ impl Drop for Wire {
         pump::wake(&self.waker);
         let _ = self.thread.take().map(JoinHandle::join);
     }
-}
-
-/// A change that the test orders, and the channel on which the proxy's thread reports that the order is executed.
-#[derive(Debug)]
-struct Order {
-    action: Action,
-    done: SyncSender<()>,
-}
-
-/// A change of the proxy. A `bool` switches the fault on or off.
-#[derive(Debug)]
-enum Action {
-    LeadTo(SocketAddr),
-    Delay(Direction, Duration),
-    Drop(Direction, bool),
-    LoseEverything,
-    Stall(bool),
-    Refuse(bool),
-    Cut,
-    /// Ends the proxy's thread.
-    End,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Direction {
-    /// From the client to the server.
-    Request,
-    /// From the server to the client.
-    Reply,
-}
-
-/// The counters that a test can read.
-#[derive(Debug, Default)]
-struct Counts {
-    accepted: AtomicU64,
-    open: AtomicUsize,
-    lost: AtomicU64,
 }

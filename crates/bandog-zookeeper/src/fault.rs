@@ -1,6 +1,6 @@
 //! The errors of ZooKeeper's client as errors of bandog.
 
-use bandog_core::{Error, ErrorKind, rounded};
+use bandog_core::{Error, ErrorKind, Family, rounded};
 use zookeeper_client::Error as ZkError;
 
 /// A server accepts each user of the scheme `digest`, so the other cause is the usual one.
@@ -57,4 +57,9 @@ pub(crate) fn no_answer(store: &str, timeout: std::time::Duration) -> Error {
 /// Whether the node was deleted before the request. For a deletion, this is a success.
 pub(crate) fn is_gone(error: &ZkError) -> bool {
     matches!(error, ZkError::NoNode)
+}
+
+/// The error of a name that a lock of another family has.
+pub(crate) fn in_use(held: Family, asked: Family) -> Error {
+    Error::new(ErrorKind::Denied, format!("the name is in use as {held}, so it cannot be used as {asked}"))
 }

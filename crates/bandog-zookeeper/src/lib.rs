@@ -19,6 +19,7 @@ mod keeper;
 mod key_locks;
 mod leases;
 mod nodes;
+mod opening;
 mod options;
 mod queue;
 mod records;

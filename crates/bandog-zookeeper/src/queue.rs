@@ -12,7 +12,6 @@ use crate::{
     fault,
     host::Shared,
     nodes::{self, LEASES, NodeText, QUEUE, Queue, Word},
-    semaphore::in_use,
     session::Session,
     table::{Line, Node, Permits},
 };
@@ -176,7 +175,7 @@ impl Shared {
                 "{}: the numbers of the nodes in the lock's folder are used up; delete the folder when it is empty",
                 self.store
             ))),
-            Position::Taken(held, _) => Some(in_use(*held, word.family())),
+            Position::Taken(held, _) => Some(fault::in_use(*held, word.family())),
         }
     }
 

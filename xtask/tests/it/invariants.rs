@@ -134,7 +134,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-sync/src/engine/runner.rs",
         "crates/bandog-tls/src/handshake.rs",     // Files of certificates.
         "crates/bandog-zookeeper/src/batches.rs", // The answer to a transaction of several calls.
-        "crates/bandog-zookeeper/src/host.rs",    // The keeper of a session.
+        "crates/bandog-zookeeper/src/opening.rs", // The keeper of a session.
         "crates/bandog-zookeeper/src/records/subscription.rs", // Watches of records.
         "crates/bandog-zookeeper/src/tls/enabled.rs", // Files of certificates.
         "crates/bandog-zookeeper/src/waiters.rs", // Watches of nodes.

@@ -2,7 +2,7 @@
 
 use crate::fields::{Fields, set_bits};
 
-use super::{Outline, Shape};
+use super::{outline::Outline, shape::Shape};
 
 const WEEKDAYS: [&str; 7] = ["周日", "周一", "周二", "周三", "周四", "周五", "周六"];
 

@@ -5,7 +5,7 @@ use crate::{
     fields::{Fields, set_bits},
 };
 
-use super::{Outline, Shape};
+use super::{outline::Outline, shape::Shape};
 
 pub(super) fn phrase(fields: &Fields, outline: &Outline) -> String {
     let mut parts = vec![time(outline), days(fields, outline)];

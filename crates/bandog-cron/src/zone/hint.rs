@@ -1,6 +1,6 @@
 //! Hints for a name that is no zone.
 
-use super::DATABASE;
+use super::database::DATABASE;
 
 /// Maximum number of letters that differ between a name and the one that was probably meant.
 const MOST_TYPOS: usize = 2;

@@ -12,9 +12,9 @@ use bandog_core::{Clock, Finding};
 
 use crate::{
     busy_wait,
+    context::HandleContext,
     disk::{FileSystem, FileSystemKind},
     fault::Fault,
-    handle::HandleContext,
     open::{Purpose, Store, not_local},
 };
 

@@ -5,15 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, PoisonError};
-use std::time::Duration;
 
-use super::{Mode, RedisServer};
+use super::{Mode, READY_WITHIN, RedisServer};
 use crate::resp::Reply;
 use crate::version::ServerVersion;
 use crate::{eventually, keeper};
-
-/// Timeout for the start of a server. On a loaded machine, a start can take a second.
-pub(super) const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// The page of the documentation that explains which rights a user of Redis needs. Every server that a test starts has
 /// the users that this page creates.

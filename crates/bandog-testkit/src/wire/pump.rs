@@ -15,7 +15,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::thread::set_current_timer_slack;
 
 use super::flow::{Flow, Rule};
-use super::{Action, Counts, Direction, Order};
+use super::order::{Action, Counts, Direction, Order};
 use crate::port::Port;
 
 /// Timeout for opening a connection to the server. Even if the server is stopped, the kernel accepts connections, until

@@ -5,8 +5,10 @@
 use bandog_core::{Claim, Error, ErrorKind, Family, Key, Result};
 use zookeeper_client::{CreateMode, Error as ZkError, MultiWriteError, Stat};
 
-use super::{ATTEMPTS, in_use};
-use crate::{encoding::encode, host::Shared, session::Session};
+use crate::{encoding::encode, fault::in_use, host::Shared, session::Session};
+
+/// Maximum number of attempts to take permits while other clients change the limit or delete folders.
+pub(super) const ATTEMPTS: usize = 16;
 
 /// The limit of a semaphore.
 pub(super) struct Limit {

@@ -10,11 +10,11 @@ mod inspect;
 mod limit;
 mod taken;
 
-use bandog_core::{Claim, Error, ErrorKind, Family, Kind, Result, Verdict};
+use bandog_core::{Claim, Error, Family, Kind, Result, Verdict};
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{CreateMode, Error as ZkError, MultiWriteError, MultiWriteResult};
 
-use self::limit::Limit;
+use self::limit::{ATTEMPTS, Limit};
 use crate::{
     host::Shared,
     nodes::{self, LEASES, NodeText, Word},
@@ -26,8 +26,6 @@ use crate::{
 /// Maximum number of permits of one claim. Each permit is a node, and all of them are created in one request, whose size the
 /// servers limit (`jute.maxbuffer`).
 const MAX_TAKE: u32 = 2000;
-/// Maximum number of attempts to take permits while other clients change the limit or delete folders.
-const ATTEMPTS: usize = 16;
 /// A claim without a place waits at most this part of a request's timeout for claims that are just being served.
 const PATIENCE: u32 = 4;
 
@@ -294,11 +292,6 @@ impl Shared {
             Ok(first.map(|(family, name)| (family, format!("{folder}/{name}"))))
         }
     }
-}
-
-/// The error of a name that a lock of another family has.
-pub(crate) fn in_use(held: Family, asked: Family) -> Error {
-    Error::new(ErrorKind::Denied, format!("the name is in use as {held}, so it cannot be used as {asked}"))
 }
 
 /// Whether a node is in the queue of a semaphore.
