@@ -199,8 +199,24 @@ fn refused(options: &SqlOptions, user: &str, error: tokio_postgres::Error) -> Er
             denied("; if the server requires TLS, add sslmode=verify-full to the URL, and else check its pg_hba.conf")
         }
         SqlState::INVALID_CATALOG_NAME => denied("; create the database, or name another one in the URL"),
-        SqlState::INSUFFICIENT_PRIVILEGE => denied(""),
+        SqlState::INSUFFICIENT_PRIVILEGE if options.startup.is_some() => {
+            denied("; the user may not set this: correct options= in the URL, or grant the right")
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => denied("; grant the user the right to connect to the database"),
         SqlState::TOO_MANY_CONNECTIONS => no_free_connection(options, said),
+        // The server refuses a setting of the URL. A pooler refuses the option itself, as a violation of the protocol.
+        SqlState::SYNTAX_ERROR
+        | SqlState::UNDEFINED_OBJECT
+        | SqlState::INVALID_PARAMETER_VALUE
+        | SqlState::CANT_CHANGE_RUNTIME_PARAM
+        | SqlState::PROTOCOL_VIOLATION
+            if options.startup.is_some() =>
+        {
+            Error::misused(format!(
+                "{store}: {said}; correct options= in the URL, which has settings for the start of each session: \
+                 options=-c%20NAME%3DVALUE"
+            ))
+        }
         _ => Error::unavailable(format!("{store}: {said}")),
     }
 }

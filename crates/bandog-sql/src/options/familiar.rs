@@ -120,6 +120,16 @@ const READ: &[&str] = &[
     "useSSL",
 ];
 
+/// Options without an effect here whose value is a whole number in each client, and the unit. Another value is a mistake.
+const NUMBERS: &[(&str, &str)] = &[
+    ("connect_timeout", "whole seconds"),
+    ("keepalives", "0 or 1"),
+    ("keepalives_count", "a whole number"),
+    ("keepalives_idle", "whole seconds"),
+    ("keepalives_interval", "whole seconds"),
+    ("tcp_user_timeout", "whole milliseconds"),
+];
+
 /// The names of the options that [`translate`] removes or renames.
 pub(super) fn names(dialect: Dialect) -> impl Iterator<Item = &'static str> {
     let renamed = OTHER_NAMES.iter().map(|(name, _)| *name);
@@ -140,6 +150,12 @@ fn without_effect(dialect: Dialect) -> &'static [&'static str] {
 /// # Errors
 /// An option requires what bandog does not have.
 pub(super) fn translate(dialect: Dialect, options: &mut Options) -> Result<()> {
+    for (name, form) in NUMBERS {
+        // The value can be a part of a password, so it is not shown.
+        if options.take(name).is_some_and(|value| value.trim().parse::<i32>().is_err()) {
+            return Err(wrong(&format!("has a value of {name:?} that is not a number; write {form}")));
+        }
+    }
     for name in without_effect(dialect) {
         options.take(name);
     }
@@ -163,8 +179,14 @@ pub(super) fn translate(dialect: Dialect, options: &mut Options) -> Result<()> {
     }
     match options.take("target_session_attrs").as_deref() {
         None | Some("any" | "read-write" | "primary" | "master") => {}
-        Some(_) => {
+        Some(
+            "read-only" | "standby" | "prefer-standby" | "secondary" | "slave" | "preferSecondary" | "preferSlave"
+            | "preferStandby",
+        ) => {
             return Err(wrong("asks for a server that refuses writes; locks need target_session_attrs=read-write"));
+        }
+        Some(_) => {
+            return Err(wrong("has an unknown value of \"target_session_attrs\"; write read-write, primary or any"));
         }
     }
     match options.take("channel_binding").as_deref() {

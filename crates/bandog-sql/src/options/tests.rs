@@ -254,8 +254,67 @@ fn the_first_unknown_option_is_named_and_none_after_the_password() {
     assert!(error("postgres://app@db/shop?tabels=a_&colour=red").contains("the option \"tabels\", which is unknown"));
     let hidden = error("postgres://db/shop?user=app&password=top&secret&tables=a_");
     assert!(hidden.contains("an unknown option after password=") && hidden.contains("%26"), "{hidden}");
-    let unfit = error("postgres://app@db/shop?column=c");
-    assert!(unfit.contains("\"column\", which is not allowed here"), "{unfit}");
+}
+
+/// The error names what the option needs, and lists no option that this URL cannot have.
+#[test]
+fn an_option_without_the_option_that_it_needs_is_refused_with_the_need() {
+    for (url, name, needs) in [
+        ("postgres://app@db/shop?connections=2", "connections", "needs mode=rowlock or mode=advisory"),
+        ("postgres://app@db/shop?column=c", "column", "needs mode=rowlock"),
+        ("postgres://app@db/shop?mode=advisory&table=t", "table", "needs mode=rowlock or layout=shedlock"),
+        ("postgres://app@db/shop?session_zone=UTC", "session_zone", "needs layout=shedlock"),
+        ("postgres://app@db/shop?host=/run", "host", "needs a Unix socket"),
+        ("postgres://app@db/shop?socket=/run/s", "socket", "is for MySQL only"),
+        #[cfg(feature = "mysql")]
+        ("mysql://app@db/shop?connections=2", "connections", "needs mode=rowlock or mode=advisory"),
+        #[cfg(feature = "mysql")]
+        ("mysql://app@db/shop?schema=s", "schema", "is for PostgreSQL only"),
+        #[cfg(feature = "mysql")]
+        ("mysql://app@db/shop?socket=/run/s", "socket", "needs a Unix socket"),
+        #[cfg(feature = "mysql")]
+        ("mysql://app@/shop?socket=/run/s&sslmode=require", "sslmode", "needs a host"),
+    ] {
+        let error = SqlOptions::from_url(url).expect_err(url).to_string();
+        let (what, known) = error.split_once("; ").unwrap();
+        assert!(
+            what.ends_with(&format!("the option {name:?}, which {needs}")) || what.contains(needs),
+            "{url}: {error}"
+        );
+        let names: Vec<_> = known.split(", ").map(|known| known.split(' ').next().unwrap()).collect();
+        assert!(names.contains(&"tables") && !names.contains(&name), "{url}: {error}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_the_known_ones() {
+    let error =
+        |option: &str| SqlOptions::from_url(&format!("postgres://app@db/shop?{option}")).unwrap_err().to_string();
+    let bogus = error("target_session_attrs=bogus");
+    assert!(bogus.contains("write read-write, primary or any") && !bogus.contains("refuses writes"), "{bogus}");
+    for refusing in ["read-only", "standby", "prefer-standby"] {
+        assert!(error(&format!("target_session_attrs={refusing}")).contains("refuses writes"), "{refusing}");
+    }
+    for (option, form) in [
+        ("connect_timeout=abc", "whole seconds"),
+        ("connect_timeout=5s", "whole seconds"),
+        ("keepalives_idle=x", "whole seconds"),
+        ("tcp_user_timeout=1.5", "whole milliseconds"),
+    ] {
+        let refused = error(option);
+        let (name, value) = option.split_once('=').unwrap();
+        assert!(
+            refused.contains(name) && refused.contains(form) && !refused.contains(&format!("{value:?}")),
+            "{refused}"
+        );
+    }
+    for accepted in
+        ["connect_timeout=10", "connect_timeout=0", "connect_timeout=-1", "connect_timeout=", "keepalives=1"]
+    {
+        read(&format!("postgres://app@db/shop?{accepted}"));
+    }
+    #[cfg(feature = "mysql")]
+    assert!(SqlOptions::from_url("mysql://app@db/shop?connect_timeout=abc").is_err());
 }
 
 #[test]

@@ -128,7 +128,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         #[cfg(feature = "mysql")]
         Dialect::MySql => None,
     };
-    options.check_empty()?;
+    options.check_empty(dialect)?;
     Ok(SqlOptions {
         dialect,
         address,
@@ -160,7 +160,8 @@ impl Options {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             if names(dialect).all(|known| known != name) {
                 let shown = format!("the option {name:?}, which is unknown");
-                return Err(unknown(if options.contains_key("password") { PART_OF_PASSWORD } else { &shown }));
+                let what = if options.contains_key("password") { PART_OF_PASSWORD } else { &shown };
+                return Err(unknown(dialect, what, |_| true));
             }
             if options.insert(name.to_owned(), decoded("value of an option", value)?).is_some() {
                 return Err(wrong("has an option twice"));
@@ -212,18 +213,55 @@ impl Options {
         }
     }
 
-    fn check_empty(&self) -> Result<()> {
+    fn check_empty(&self, dialect: Dialect) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
-        Err(unknown(&format!("the option {name:?}, which is not allowed here")))
+        let what = match need(dialect, name) {
+            Need::Nothing => format!("the option {name:?}, which is not allowed here"),
+            Need::With(need) => format!("the option {name:?}, which needs {need}"),
+            Need::OtherServer(server) => format!("the option {name:?}, which is for {server} only"),
+        };
+        Err(unknown(dialect, &what, |other| !self.has(other)))
     }
 }
 
-/// The error of an option that is unknown or not allowed.
-fn unknown(what: &str) -> Error {
-    let own = OWN.join(", ");
-    Error::misused(format!(
-        "the URL of the database has {what}; {own} are known (host with port, or on MySQL socket: a Unix socket)"
-    ))
+/// What a URL must have for an option.
+enum Need {
+    Nothing,
+    With(&'static str),
+    /// The option is for servers of this kind only.
+    OtherServer(&'static str),
+}
+
+fn need(dialect: Dialect, option: &str) -> Need {
+    const SOCKET: &str = "a Unix socket, so no host before the database";
+    match (dialect, option) {
+        (_, "connections") => Need::With("mode=rowlock or mode=advisory"),
+        (_, "table") => Need::With("mode=rowlock or layout=shedlock"),
+        (_, "column") => Need::With("mode=rowlock"),
+        (_, "session_zone") => Need::With("layout=shedlock"),
+        (Dialect::Postgres, "host" | "port") => Need::With(SOCKET),
+        (Dialect::Postgres, "socket") => Need::OtherServer("MySQL"),
+        #[cfg(feature = "mysql")]
+        (Dialect::MySql, "socket") => Need::With(SOCKET),
+        #[cfg(feature = "mysql")]
+        (Dialect::MySql, "schema" | "pooler" | "host" | "port" | "options") => Need::OtherServer("PostgreSQL"),
+        #[cfg(feature = "mysql")]
+        (Dialect::MySql, "sslmode" | "sslrootcert" | "sslcert" | "sslkey") => {
+            Need::With("a host, as a Unix socket has no TLS")
+        }
+        (_, _) => Need::Nothing,
+    }
+}
+
+/// The error of an option that is unknown or not allowed. It lists the known options of this kind.
+fn unknown(dialect: Dialect, what: &str, is_listed: impl Fn(&str) -> bool) -> Error {
+    let known = |name: &&str| match need(dialect, name) {
+        Need::Nothing => Some((*name).to_owned()),
+        Need::With(need) => Some(format!("{name} (with {need})")),
+        Need::OtherServer(_) => None,
+    };
+    let known: Vec<_> = OWN.iter().filter(|name| is_listed(name)).filter_map(known).collect();
+    Error::misused(format!("the URL of the database has {what}; {} are known", known.join(", ")))
 }
 
 /// The address of the first host, and the other hosts.

@@ -105,3 +105,20 @@ async fn a_hold_survives_a_change_of_the_password_in_a_file() {
     });
     renewed.await;
 }
+
+/// The server refuses these settings each time, so waiting does not help.
+#[tokio::test]
+async fn settings_of_the_url_that_the_server_refuses_are_misused() {
+    let database = SERVER.new_database();
+    for (settings, kind) in [
+        ("garbage", ErrorKind::Misused),
+        ("-c%20nonsense%3D1", ErrorKind::Misused),
+        ("-c%20work_mem%3Dmuch", ErrorKind::Misused),
+        ("-c%20fsync%3Doff", ErrorKind::Misused),
+        ("-c%20session_replication_role%3Dreplica", ErrorKind::Denied),
+    ] {
+        let error = open(&format!("{}?options={settings}", url(&SERVER, &database))).ping().await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{settings}: {error}");
+        assert!(error.to_string().contains("correct options= in the URL"), "{settings}: {error}");
+    }
+}
