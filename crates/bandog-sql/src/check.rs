@@ -3,15 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use bandog_core::{Clock, Finding};
+use bandog_core::{Clock, Error, Finding};
 
 use crate::{
     fault::Fault,
     held,
     job::Query,
     leases::Context,
-    options::{Dialect, Layout},
-    others,
+    options::{Dialect, Layout, SqlOptions},
+    others, rights,
     row::Row,
     session::Link,
 };
@@ -20,6 +20,11 @@ use crate::{
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
 /// Number of free connections below which the server might refuse new ones soon.
 const FEW_CONNECTIONS: usize = 20;
+
+/// The subject of the findings about the limit of connections.
+const OF_USER: &str = "connections of the user";
+/// The cure for a limit of connections that is too low.
+const RAISE: &str = "raise the limit of the user or of the database";
 
 /// Checks the settings of the server.
 pub(crate) struct Check;
@@ -32,14 +37,13 @@ impl Query for Check {
         let rows = link.query(&link.statements.settings, &[]).await?;
         let row = rows.first().ok_or(Fault::Broken(None))?;
         let holds_sessions = matches!(context.options.layout, Layout::RowLock(_) | Layout::Advisory);
-        let needed = context.options.needed_connections();
         let mut findings = match context.options.dialect {
-            Dialect::Postgres => findings(row, needed)?,
+            Dialect::Postgres => findings(row, &context.options)?,
             #[cfg(feature = "mysql")]
-            Dialect::MySql => crate::mysql::findings(row, needed)?,
+            Dialect::MySql => crate::mysql::findings(row, &context.options)?,
         };
         findings.extend(defaults(link, context.options.dialect).await?);
-        findings.push(rights(link, context).await?);
+        findings.push(rights::finding(link, context).await?);
         findings.push(others::finding(link, context).await?);
         if holds_sessions {
             findings.extend(held::check::findings(link, context).await?);
@@ -92,42 +96,14 @@ fn idle_transactions(limit: &str) -> Finding {
     }
 }
 
-/// Whether the user may read and write all tables. The statements need the rights and change no row.
-async fn rights(link: &Link, context: &Context) -> Result<Finding, Fault> {
-    let mut missing = Vec::new();
-    for (table, column) in context.options.own_tables() {
-        for (right, text) in [
-            ("select", format!("select count(*) from {table} where 1 = 0")),
-            ("insert", format!("insert into {table} select * from {table} where 1 = 0")),
-            ("update", format!("update {table} set {column} = {column} where 1 = 0")),
-            ("delete", format!("delete from {table} where 1 = 0")),
-        ] {
-            match link.execute(&text).await {
-                // The other statements read the table, too.
-                Err(fault) if fault.is_denied() && right == "select" => {
-                    missing.push(format!("{right} on {table}"));
-                    break;
-                }
-                Err(fault) if fault.is_denied() => missing.push(format!("{right} on {table}")),
-                other => other?,
-            }
-        }
-    }
-    if missing.is_empty() {
-        return Ok(Finding::fine("rights", "the user may read and write all tables of bandog"));
-    }
-    let cure = format!("grant the rights that {} lists", context.options.dialect.page());
-    Ok(Finding::danger("rights", format!("the user lacks these rights: {}", missing.join(", ")), cure))
-}
-
-/// The findings for this row of PostgreSQL. A client needs up to this number of connections.
-fn findings(row: &Row, needed: usize) -> Result<Vec<Finding>, Fault> {
+/// The findings for this row of PostgreSQL.
+fn findings(row: &Row, options: &SqlOptions) -> Result<Vec<Finding>, Fault> {
     let version: &str = row.try_get(7)?;
     let mut findings = vec![Finding::fine("server", format!("PostgreSQL {version}, which is not a replica"))];
     findings.extend(durability(row)?);
     findings.push(replicas(row.try_get(3)?));
-    findings.push(connections(row.try_get(4)?, row.try_get(5)?, needed));
-    findings.extend(limit_of_user(row.try_get(9)?, needed));
+    findings.push(connections(row.try_get(4)?, row.try_get(5)?, options.needed_connections()));
+    findings.extend(limit_of_user(row.try_get(9)?, options));
     findings.push(clock(row.try_get(8)?));
     Ok(findings)
 }
@@ -189,21 +165,33 @@ pub(crate) fn connections(allowed: i64, used: i64, needed: usize) -> Finding {
 }
 
 /// The limit of connections of the user or of the database, if it has one.
-pub(crate) fn limit_of_user(limit: Option<i64>, needed: usize) -> Option<Finding> {
-    const NAME: &str = "connections of the user";
-    let limit = limit?;
-    if usize::try_from(limit).is_ok_and(|limit| limit >= needed) {
+pub(crate) fn limit_of_user(limit: Option<i64>, options: &SqlOptions) -> Option<Finding> {
+    let (limit, needed) = (usize::try_from(limit?).unwrap_or_default(), options.needed_connections());
+    if limit >= needed {
         return Some(Finding::fine(
-            NAME,
+            OF_USER,
             format!("the user or the database may have {limit}, for all clients together"),
         ));
     }
-    let says = format!("the user or the database may have {limit}, and each client of bandog needs up to {needed}");
-    Some(Finding::advice(
-        NAME,
-        says,
-        "raise the limit of the user or of the database, or lower connections= in the URL",
-    ))
+    let has_mode = matches!(options.layout, Layout::RowLock(_) | Layout::Advisory);
+    let with_fewer = if has_mode {
+        "with fewer, its requests share one, its waiters poll, and a claim fails if no connection is left for its lock"
+    } else {
+        "with fewer, its requests share one, and its waiters poll"
+    };
+    let says = format!(
+        "the user or the database may have {limit}, and each client of bandog uses up to {needed}: {with_fewer}"
+    );
+    let cure = match limit.checked_sub(SqlOptions::CONNECTIONS) {
+        Some(held @ 1..) if has_mode => format!("{RAISE}, or write connections={held} in the URL"),
+        Some(_) | None => RAISE.to_owned(),
+    };
+    Some(Finding::advice(OF_USER, says, cure))
+}
+
+/// The finding if the server has no connection for this client.
+pub(crate) fn no_connection(error: &Error) -> Finding {
+    Finding::danger(OF_USER, format!("a client gets none now: {error}"), format!("{RAISE}, or end other sessions"))
 }
 
 /// The clock of this machine decides nothing. But a difference shows that one of the clocks is wrong.

@@ -93,7 +93,9 @@ pub(crate) fn no_login(options: &SqlOptions, limit: Duration) -> Error {
 /// The error of a server that has no connection for this user.
 pub(crate) fn no_free_connection(options: &SqlOptions, said: &str) -> Error {
     let (store, needed) = (options.store(), options.needed_connections());
-    Error::unavailable(format!("{store}: {said}: {NO_FREE}; each client needs up to {needed}"))
+    Error::unavailable(format!(
+        "{store}: {said}: {NO_FREE}; a client needs at least one and uses up to {needed}: end other sessions, or raise the limit"
+    ))
 }
 
 /// Whether the server had no connection for this user.

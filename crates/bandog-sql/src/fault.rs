@@ -112,6 +112,12 @@ impl Fault {
         self.reason() == Some(Reason::Denied)
     }
 
+    /// Whether a table is missing, or the server is read-only.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.reason() == Some(Reason::Gone)
+    }
+
     /// Whether the session cannot be used any more: it has ended, or the tables are gone, which a new session creates.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::Broken(_)) || self.reason() == Some(Reason::Gone)

@@ -3,15 +3,19 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
-use bandog_core::{Finding, IfUnused, Inspect, Key, Member, NamesPage, Pattern, Released, Result, Row, Usage};
+use bandog_core::{
+    ErrorKind, Finding, IfUnused, Inspect, Key, Member, NamesPage, Pattern, Released, Result, Row, Usage,
+};
 
 use crate::{
     Sql, check,
+    dial::is_full,
     fault::Fault,
     job::Query,
     leases::Context,
     options::Layout,
     registry::Members,
+    rights,
     session::Link,
     states::{self, Locked, Purpose},
     unused::{ForgetUnused, ReadFences, ReadUsage},
@@ -59,7 +63,12 @@ impl Inspect for Sql {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        self.query(check::Check).await.map_err(|error| error.during("check"))
+        let found = match self.query(check::Check).await {
+            Err(error) if is_full(&error) => Ok(vec![check::no_connection(&error)]),
+            Err(error) if error.kind() == ErrorKind::Denied => rights::of_refused(self.context(), error).await,
+            found => found,
+        };
+        found.map_err(|error| error.during("check"))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Requests for a lane, and their answers.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use bandog_core::{Answer, Claim, Error, Renewal, Result, Step, Swap, Swaps};
 use tokio::sync::oneshot;
 
-use crate::{fault::Fault, leases::Context, session::Link};
+use crate::{dial::is_full, fault::Fault, leases::Context, session::Link};
 
 /// A request that waits for its lane.
 pub(crate) struct Job {
@@ -41,6 +41,24 @@ impl Work {
     }
 }
 
+/// The answer to a request.
+pub(crate) trait Reply {
+    /// Whether the server had no free connection for the request. Then nothing of it was applied.
+    fn is_refused(&self) -> bool;
+}
+
+impl<T> Reply for Result<T> {
+    fn is_refused(&self) -> bool {
+        self.as_ref().is_err_and(is_full)
+    }
+}
+
+impl<T> Reply for Vec<Result<T>> {
+    fn is_refused(&self) -> bool {
+        self.iter().all(Reply::is_refused)
+    }
+}
+
 /// A request that is executed alone.
 #[async_trait]
 pub(crate) trait Request: Send {
@@ -63,7 +81,7 @@ pub(crate) trait Query: Send + Sync + 'static {
 
 /// A query, and the channel for its answer.
 pub(crate) struct Pending<Q: Query> {
-    pub(crate) query: Q,
+    pub(crate) query: Arc<Q>,
     pub(crate) answer: Option<Q::Output>,
     pub(crate) reply: oneshot::Sender<Result<Q::Output>>,
 }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Answer, Claim, Error, ErrorKind, Renewal, Result, Step, Swap, Swaps, rounded};
+use bandog_core::{Error, ErrorKind, Result, rounded};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{sleep, timeout, timeout_at},
@@ -19,8 +19,8 @@ use crate::{
     apply::Steps,
     backoff::{Backoff, random_fraction},
     dial::is_full,
-    job::{Job, Pending, Query, Request, Work},
-    leases::Context,
+    job::{Job, Request, Work},
+    leases::{Context, CountedLane},
     mutexes::Renewals,
     session::Session,
     swaps::SwapCalls,
@@ -71,52 +71,19 @@ impl Lane {
         self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Applies steps. Returns one answer for each step.
+    /// Does this work until the deadline, and returns its answer.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the steps may still be applied.
-    pub(crate) async fn apply(&self, context: &Arc<Context>, steps: &[Step]) -> Vec<Result<Answer>> {
-        let (reply, answer) = oneshot::channel();
-        match self.call(context, Work::Apply(steps.to_vec(), reply), answer).await {
-            Ok(answers) => answers,
-            Err(error) => vec![Err(error); steps.len()],
-        }
-    }
-
-    /// Renews claims. Returns one answer for each claim.
-    ///
-    /// # Cancel safety
-    /// As [`Lane::apply`].
-    pub(crate) async fn renew(&self, context: &Arc<Context>, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let (reply, answer) = oneshot::channel();
-        match self.call(context, Work::Renew(claims.to_vec(), reply), answer).await {
-            Ok(answers) => answers,
-            Err(error) => vec![Err(error); claims.len()],
-        }
-    }
-
-    /// Swaps records.
-    ///
-    /// # Cancel safety
-    /// As [`Lane::apply`].
-    pub(crate) async fn swap(&self, context: &Arc<Context>, swaps: &[Swap]) -> Result<Swaps> {
-        let (reply, answer) = oneshot::channel();
-        self.call(context, Work::Swap(swaps.to_vec(), reply), answer).await?
-    }
-
-    /// Executes a query.
-    ///
-    /// # Cancel safety
-    /// As [`Lane::apply`].
-    pub(crate) async fn query<Q: Query>(&self, context: &Arc<Context>, query: Q) -> Result<Q::Output> {
-        let (reply, answer) = oneshot::channel();
-        let work = Work::Other(Box::new(Pending { query, answer: None, reply }));
-        self.call(context, work, answer).await?
-    }
-
-    async fn call<T>(&self, context: &Arc<Context>, work: Work, answer: oneshot::Receiver<T>) -> Result<T> {
+    /// If the future is dropped, the work may still be done.
+    pub(crate) async fn call<T>(
+        &self,
+        context: &Arc<Context>,
+        deadline: Instant,
+        work: impl FnOnce(oneshot::Sender<T>) -> Work,
+    ) -> Result<T> {
         let limit = context.options.timeout;
-        let deadline = Instant::now() + limit;
+        let (reply, answer) = oneshot::channel();
+        let work = work(reply);
         let late = || {
             let error =
                 Error::unavailable(format!("{} did not answer within {}", context.options.store(), rounded(limit)));
@@ -150,7 +117,8 @@ impl Lane {
 /// The task of a lane. It ends when the lane is dropped.
 async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects: bool, is_refused: Arc<AtomicBool>) {
     let backoff = Backoff::default();
-    let mut server = Server { context, session: None, reconnects, backoff, refused: None, is_refused, opened: None };
+    let (session, counted, refused, opened) = (None, None, None, None);
+    let mut server = Server { context, session, counted, reconnects, backoff, refused, is_refused, opened };
     let (mut waiting, mut left) = (VecDeque::with_capacity(MAX_CALLS), None);
     loop {
         while waiting.len() < MAX_CALLS
@@ -249,6 +217,8 @@ fn join_calls(left: Option<Joined>, waiting: &mut VecDeque<Job>, late: impl Fn()
 struct Server {
     context: Arc<Context>,
     session: Option<Session>,
+    /// Counts this lane while it has a session.
+    counted: Option<CountedLane>,
     /// Whether it connects without a request.
     reconnects: bool,
     /// The delays between connection attempts.
@@ -355,11 +325,16 @@ impl Server {
                 tokio::time::sleep_until((*until).into()).await;
             }
             let opened = Session::open(&self.context).await;
-            self.is_refused.store(opened.as_ref().is_err_and(is_full), Ordering::Relaxed);
+            let is_refused = opened.as_ref().is_err_and(is_full);
+            self.is_refused.store(is_refused, Ordering::Relaxed);
+            if is_refused {
+                self.context.yield_to_lanes();
+            }
             match opened {
                 Ok(session) => {
                     self.context.connected(self.opened.is_some());
                     (self.opened, self.refused) = (Some(Instant::now()), None);
+                    self.counted = Some(CountedLane::new(&self.context));
                     self.session = Some(session);
                 }
                 Err(error) => {
@@ -377,6 +352,7 @@ impl Server {
         if let Some(session) = self.session.take() {
             session.discard();
         }
+        self.counted = None;
         if let Some(opened) = self.opened {
             self.backoff.connection_lasted(opened.elapsed());
         }

@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -14,13 +14,16 @@ use bandog_core::{
     Answer, Claim, ClientId, Error, Fence, Holding, Key, Kinds, Leases, LockState, Member, Notifier, Profile, Renewal,
     Result, SqlStatement, Step, Subscription, Swap, Swaps,
 };
-use tokio::sync::watch;
+use tokio::{
+    sync::{oneshot, watch},
+    time::timeout,
+};
 
 use crate::{
     fault::Fault,
     fence,
     held::Held,
-    job::Query,
+    job::{Pending, Query, Reply, Work},
     lane::Lane,
     listen::{Channel, Listener},
     mutexes::KnownNames,
@@ -34,6 +37,8 @@ use crate::{
 /// The time for which a server can lose what it has answered: in a failover to a replica without the last commits, or in a
 /// crash without `synchronous_commit`.
 const MAY_UNDO: Duration = Duration::from_secs(10);
+/// Maximum time for which the notifications leave a free connection to the lanes.
+const YIELD_TIME: Duration = Duration::from_secs(1);
 
 /// Locks in a PostgreSQL database, or, with the feature `mysql`, in a database of MySQL or MariaDB.
 ///
@@ -85,7 +90,26 @@ pub(crate) struct Context {
     id: Mutex<Option<(String, Address)>>,
     /// Whether [`Context::is_first_use`] was called.
     was_used: AtomicBool,
+    /// The number of lanes that have a session.
+    lanes: watch::Sender<usize>,
     epoch: watch::Sender<u64>,
+}
+
+/// Counts a lane while it has a session.
+#[derive(Debug)]
+pub(crate) struct CountedLane(Arc<Context>);
+
+impl CountedLane {
+    pub(crate) fn new(context: &Arc<Context>) -> Self {
+        context.lanes.send_modify(|lanes| *lanes += 1);
+        Self(context.clone())
+    }
+}
+
+impl Drop for CountedLane {
+    fn drop(&mut self) {
+        self.0.lanes.send_modify(|lanes| *lanes -= 1);
+    }
 }
 
 impl Context {
@@ -97,6 +121,7 @@ impl Context {
             known_names: KnownNames::default(),
             id: Mutex::default(),
             was_used: AtomicBool::new(false),
+            lanes: watch::Sender::new(0),
             epoch: watch::Sender::new(0),
         }
     }
@@ -151,6 +176,20 @@ impl Context {
         !self.was_used.swap(true, Ordering::Relaxed)
     }
 
+    /// The server has no free connection for a lane. If no lane has one, the notifications give theirs up: waiters can poll,
+    /// but a hold that is not renewed is lost.
+    pub(crate) fn yield_to_lanes(&self) {
+        if *self.lanes.borrow() == 0 {
+            self.listener.yield_connection();
+        }
+    }
+
+    /// Waits until a lane has a session, for at most [`YIELD_TIME`].
+    pub(crate) async fn lane_connected(&self) {
+        // Without a lane that needs a session, the time passes.
+        let _ = timeout(YIELD_TIME, self.lanes.subscribe().wait_for(|lanes| *lanes > 0)).await;
+    }
+
     /// Records a new connection. If another one of the same lane has ended before, the server may have lost data.
     pub(crate) fn connected(&self, again: bool) {
         self.epoch.send_if_modified(|epoch| {
@@ -197,23 +236,49 @@ impl Sql {
 
     /// Applies steps to leases.
     pub(crate) async fn apply_leases(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        self.lane(&self.0.steps).apply(self.context(), steps).await
+        let applied = self.call(&self.0.steps, |reply| Work::Apply(steps.to_vec(), reply)).await;
+        applied.unwrap_or_else(|error| vec![Err(error); steps.len()])
     }
 
     /// Renews leases.
     pub(crate) async fn renew_leases(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.lane(&self.0.renewals).renew(self.context(), claims).await
+        let renewed = self.call(&self.0.renewals, |reply| Work::Renew(claims.to_vec(), reply)).await;
+        renewed.unwrap_or_else(|error| vec![Err(error); claims.len()])
     }
 
     /// Swaps records.
     pub(crate) async fn swap_records(&self, swaps: &[Swap]) -> Result<Swaps> {
-        self.lane(&self.0.others).swap(self.context(), swaps).await
+        self.call(&self.0.others, |reply| Work::Swap(swaps.to_vec(), reply)).await?
     }
 
-    /// This lane, or another one while the server has no free connection for it.
-    fn lane<'l>(&'l self, lane: &'l Lane) -> &'l Lane {
-        let lanes = [lane, &self.0.steps, &self.0.renewals];
-        lanes.into_iter().find(|lane| !lane.is_refused()).unwrap_or(lane)
+    /// Does this work in the lane, or in another one while the server has no free connection for it. So one connection is
+    /// enough, whichever lane has got it.
+    async fn call<T: Reply + Send>(
+        &self,
+        lane: &Lane,
+        work: impl Fn(oneshot::Sender<T>) -> Work + Send + Sync,
+    ) -> Result<T> {
+        let (context, deadline) = (self.context(), Instant::now() + self.context().options.timeout);
+        let mut refused = None;
+        for lane in [lane, &self.0.steps, &self.0.renewals, &self.0.others] {
+            if lane.is_refused() {
+                continue;
+            }
+            match lane.call(context, deadline, &work).await {
+                Ok(answer) if answer.is_refused() => refused = Some(answer),
+                done => return done,
+            }
+        }
+        match refused {
+            Some(answer) => Ok(answer),
+            None => lane.call(context, deadline, &work).await,
+        }
+    }
+
+    async fn query_in<Q: Query>(&self, lane: &Lane, query: Q) -> Result<Q::Output> {
+        let query = Arc::new(query);
+        let work = |reply| Work::Other(Box::new(Pending { query: query.clone(), answer: None, reply }));
+        self.call(lane, work).await?
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -222,12 +287,12 @@ impl Sql {
 
     /// Executes a query about locks after all steps that were sent before it.
     pub(crate) async fn query_in_order<Q: Query>(&self, query: Q) -> Result<Q::Output> {
-        self.lane(&self.0.steps).query(self.context(), query).await
+        self.query_in(&self.0.steps, query).await
     }
 
     /// Executes a query that is neither a step nor a renewal. It may overtake steps.
     pub(crate) async fn query<Q: Query>(&self, query: Q) -> Result<Q::Output> {
-        self.lane(&self.0.others).query(self.context(), query).await
+        self.query_in(&self.0.others, query).await
     }
 }
 
@@ -235,12 +300,12 @@ impl Sql {
 impl Leases for Sql {
     async fn ping(&self) -> Result<()> {
         // The connection for steps is opened, because the first lock needs it.
-        self.lane(&self.0.steps).query(self.context(), Ping).await.map_err(|error| error.during("connect"))
+        self.query_in_order(Ping).await.map_err(|error| error.during("connect"))
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let answers = match &self.0.held {
-            None => self.lane(&self.0.steps).apply(self.context(), steps).await,
+            None => self.apply_leases(steps).await,
             Some(held) => self.apply_held(held, steps).await,
         };
         // The connection for renewals is opened before the first renewal is due, and after that for steps: there may be only

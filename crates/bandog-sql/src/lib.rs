@@ -28,6 +28,7 @@ mod polled;
 mod postgres;
 mod records;
 mod registry;
+mod rights;
 mod row;
 mod schema;
 mod session;

@@ -90,6 +90,8 @@ pub(crate) struct Listener {
     state: Mutex<State>,
     /// Notified when the subscribers have changed.
     changed: Notify,
+    /// Notified when a lane needs the connection.
+    yielding: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -284,6 +286,11 @@ impl Listener {
         known.into_iter().for_each(|channel| self.confirm(channel, false));
     }
 
+    /// Closes the connection, if there is one, and leaves it to a lane.
+    pub(crate) fn yield_connection(&self) {
+        self.yielding.notify_waiters();
+    }
+
     /// Ends the task.
     pub(crate) fn close(&self) {
         if let Some(task) = self.state().task.take() {
@@ -327,12 +334,24 @@ async fn run(context: Arc<Context>) {
             Ok(session) => {
                 context.connected(sessions > 0);
                 let opened = Instant::now();
-                let fault = attend(&context, session, sessions > 0).await;
+                let fault = tokio::select! {
+                    fault = attend(&context, session, sessions > 0) => Some(fault),
+                    () = listener.yielding.notified() => None,
+                };
                 sessions += 1;
                 listener.session_ended();
                 backoff.connection_lasted(opened.elapsed());
                 let store = context.options.store();
-                tracing::debug!(%store, error = %fault.describe(&store), "the connection for notifications has ended");
+                match fault {
+                    Some(fault) => {
+                        let error = fault.describe(&store);
+                        tracing::debug!(%store, %error, "the connection for notifications has ended");
+                    }
+                    None => {
+                        tracing::debug!(%store, "the connection for notifications was closed: the claims need it");
+                        context.lane_connected().await;
+                    }
+                }
             }
             Err(error) => {
                 let error = if sessions > 0 { retryable(error) } else { error };

@@ -98,12 +98,32 @@ impl Session {
         Err(Error::unavailable(format!("no host of the URL can keep locks: {}", errors.join("; "))))
     }
 
-    async fn open_at(host: &SqlOptions, context: &Context) -> Result<Self> {
+    /// Connects to the first host that answers, and neither makes settings nor reads tables: a user that lacks rights on the
+    /// tables can do so.
+    ///
+    /// # Errors
+    /// As [`dial`].
+    pub(crate) async fn open_bare(context: &Context) -> Result<Self> {
+        let mut last = Err(Error::unavailable("the URL names no host"));
+        for host in context.options.hosts() {
+            last = Self::connect(&host, context).await;
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
+    }
+
+    async fn connect(host: &SqlOptions, context: &Context) -> Result<Self> {
         let Connection { client, messages, discard } = connect(host).await?;
         let (statements, in_transaction) = (context.statements.clone(), AtomicBool::new(false));
         let address = host.address.clone();
         let link = Link { client, address, statements, table: None, decides: Decides::Nothing, in_transaction };
-        let mut session = Self { link, messages, discard };
+        Ok(Self { link, messages, discard })
+    }
+
+    async fn open_at(host: &SqlOptions, context: &Context) -> Result<Self> {
+        let mut session = Self::connect(host, context).await?;
         let prepared = session.drive(|link| prepare(link, context)).await;
         let prepared = prepared.map_err(|fault| not_applied(fault.describe(&host.store())));
         match prepared {

@@ -220,6 +220,8 @@ statements! {
     mark,;
     postgres:
     renew,
+    /// Reads the rights that the user lacks.
+    rights,
     /// Reads the leases for which claims wait. On MySQL, `numbers` reads them.
     polled_leases,;
     mysql:

@@ -1,8 +1,12 @@
 use async_trait::async_trait;
-use bandog_core::{ClaimId, ClientId, Key, Kind};
+use bandog_core::{Claim, ClaimId, ClientId, Key, Kind, Step, Swap};
 
 use super::*;
-use crate::{fault::Fault, session::Link};
+use crate::{
+    fault::Fault,
+    job::{Pending, Query},
+    session::Link,
+};
 
 struct Nothing;
 
@@ -44,7 +48,7 @@ fn a_request_whose_deadline_has_passed_is_answered_and_was_not_applied() {
         Work::Apply(vec![Step::Claim(claim()), Step::Release(claim())], steps),
         Work::Renew(vec![claim()], renewals),
         Work::Swap(Vec::new(), swaps),
-        Work::Other(Box::new(Pending { query: Nothing, answer: None, reply })),
+        Work::Other(Box::new(Pending { query: Arc::new(Nothing), answer: None, reply })),
     ];
     let mut waiting = works.into_iter().map(|work| Job { deadline, work }).collect();
     assert!(join_calls(None, &mut waiting, || error.clone()).is_none());
@@ -82,7 +86,8 @@ fn calls_of_another_kind_are_not_overtaken() {
     let deadline = Instant::now() + Duration::from_secs(60);
     let job = |work| Job { deadline, work };
     let apply = || job(Work::Apply(vec![Step::Claim(claim())], oneshot::channel().0));
-    let query = || Work::Other(Box::new(Pending { query: Nothing, answer: None, reply: oneshot::channel().0 }));
+    let query =
+        || Work::Other(Box::new(Pending { query: Arc::new(Nothing), answer: None, reply: oneshot::channel().0 }));
     let join = |left, waiting: &mut VecDeque<Job>| {
         let joined = join_calls(left, waiting, || late("here")).map(|joined| joined.calls);
         let steps = match &joined {

@@ -5,11 +5,12 @@ use bandog_core::Finding;
 use crate::{
     check::{clock, connections, limit_of_user},
     fault::Fault,
+    options::SqlOptions,
     row::Row,
 };
 
-/// The findings for this row of the statement `settings`. A client needs up to this number of connections.
-pub(crate) fn findings(row: &Row, needed: usize) -> Result<Vec<Finding>, Fault> {
+/// The findings for this row of the statement `settings`.
+pub(crate) fn findings(row: &Row, options: &SqlOptions) -> Result<Vec<Finding>, Fault> {
     let version: &str = row.try_get(6)?;
     let limit = Some(row.try_get(8)?).filter(|limit| *limit > 0);
     let mut findings = vec![
@@ -19,10 +20,10 @@ pub(crate) fn findings(row: &Row, needed: usize) -> Result<Vec<Finding>, Fault> 
         doublewrite(row.try_get(3)?),
         tables(&row.try_get::<Vec<&str>>(5)?),
         replicas(row.try_get(1)?),
-        connections(row.try_get(4)?, row.try_get(10)?, needed),
+        connections(row.try_get(4)?, row.try_get(10)?, options.needed_connections()),
         clock(row.try_get(7)?),
     ];
-    findings.extend(limit_of_user(limit, needed));
+    findings.extend(limit_of_user(limit, options));
     Ok(findings)
 }
 

@@ -12,6 +12,7 @@ use crate::{
     client::Connection,
     dial::{ended_early, no_free_connection, no_login},
     options::{Address, SqlOptions, TLS_NAMES, Tls, TlsFiles},
+    rights,
 };
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
@@ -125,7 +126,11 @@ fn refused(options: &SqlOptions, user: &str, error: mysql_async::Error) -> Error
                 ))
                 .about_login(),
                 1045 | 1698 => denied(&format!("; check {blamed}")).about_login(),
-                1044 | 1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
+                1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
+                1044 => denied(&format!(
+                    "; create the database if it does not exist, and {}; or name another one in the URL",
+                    rights::on_database(options)
+                )),
                 1130 | 1227 | 1251 | 1820 | 1862 | 3118 | 3159 | 4151 => denied(""),
                 1040 | 1203 | 1226 => no_free_connection(options, said),
                 _ => Error::unavailable(format!("{store}: {said}")),

@@ -1,5 +1,6 @@
 //! Helper functions of the tests with every database: claims.
 
+pub(crate) mod connections;
 pub(crate) mod full;
 pub(crate) mod held;
 pub(crate) mod polls;

@@ -1,6 +1,6 @@
 //! The check for operators.
 
-use bandog_core::{Inspect, Leases, Level};
+use bandog_core::{ErrorKind, Inspect, Leases, Level};
 use bandog_testkit::PostgresServer;
 
 use crate::support::{SERVER, open, url};
@@ -48,9 +48,73 @@ async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
     let findings = open(&url(&SERVER, &database)).check().await.unwrap();
     let find = |subject: &str| findings.iter().find(|finding| finding.subject == subject).unwrap();
     assert_eq!(find("rights").level, Level::Danger);
-    assert_eq!(find("rights").says, "the user lacks these rights: delete on bandog_record, insert on bandog_line");
+    assert_eq!(
+        find("rights").says,
+        "the user lacks these rights: delete on bandog.bandog_record, insert on bandog.bandog_line"
+    );
     assert!(find("time zone").says.contains("Europe/Berlin"), "{findings:?}");
     assert!(find("isolation").says.contains("SERIALIZABLE"), "{findings:?}");
+}
+
+/// The user may read nothing, so no session of a client is possible. The check reads the catalogue.
+#[tokio::test]
+async fn the_check_lists_the_rights_of_a_user_without_any_and_the_cure_grants_them() {
+    let database = SERVER.new_database();
+    let administrator =
+        format!("postgres://postgres@/{database}?host={}&port={}", SERVER.directory().display(), SERVER.port());
+    open(&administrator).ping().await.unwrap();
+    SERVER.sql(&database, "create schema app; create table app.jobs (lockname varchar(64) primary key)");
+    SERVER.sql("postgres", &format!("revoke create on database {database} from locks"));
+    let url = format!("{}?mode=rowlock&table=app.jobs&column=lockname", url(&SERVER, &database));
+    // Each step of an administrator shows the rights that are still missing.
+    for (grant, missing) in [
+        ("", "usage on schema"),
+        ("grant usage on schema bandog to locks; grant usage on schema app to locks", "select on bandog.bandog_meta"),
+        ("grant select on all tables in schema bandog to locks", "insert on bandog.bandog_meta"),
+    ] {
+        SERVER.sql(&database, grant);
+        let findings = open(&url).check().await.unwrap();
+        let rights = findings.iter().find(|finding| finding.subject == "rights").expect("no finding");
+        assert_eq!(rights.level, Level::Danger, "{rights:?}");
+        assert!(rights.says.contains(&format!("lacks these rights: {missing}")), "{grant}: {rights:?}");
+        assert!(
+            rights.says.contains("insert on app.jobs") && !rights.says.contains("delete on app.jobs"),
+            "{rights:?}"
+        );
+    }
+    SERVER.sql(&database, &cure_of(&open(&url).check().await.unwrap()));
+    let rights = open(&url).check().await.unwrap().into_iter().find(|finding| finding.subject == "rights").unwrap();
+    assert_eq!(rights.level, Level::Fine, "{rights:?}");
+    open(&url).ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_check_says_that_a_user_may_not_create_the_tables() {
+    let database = SERVER.new_database();
+    SERVER.sql("postgres", &format!("revoke create on database {database} from locks"));
+    let url = url(&SERVER, &database);
+    let findings = open(&url).check().await.unwrap();
+    assert!(findings[0].says.contains(&format!("create on database {database}")), "{findings:?}");
+    SERVER.sql(&database, "create schema bandog");
+    let findings = open(&url).check().await.unwrap();
+    assert!(findings[0].says.contains("usage on schema bandog, create on schema bandog"), "{findings:?}");
+    SERVER.sql(&database, &cure_of(&findings));
+    open(&url).ping().await.unwrap();
+}
+
+/// A login that is refused says nothing about rights.
+#[tokio::test]
+async fn the_check_of_a_wrong_login_is_the_error() {
+    let url = format!("postgres://locks:wrong@127.0.0.1:{}/{}", SERVER.port(), SERVER.new_database());
+    let error = open(&url).check().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Denied && error.is_about_login(), "{error}");
+}
+
+/// The statements of the cure of the finding about rights.
+fn cure_of(findings: &[bandog_core::Finding]) -> String {
+    let rights = findings.iter().find(|finding| finding.subject == "rights").expect("no finding");
+    let cure = rights.cure.as_ref().unwrap();
+    cure.split_once("execute: ").unwrap().1.split("; or ").next().unwrap().to_owned()
 }
 
 /// A holder that is stopped inside a transaction of its own keeps the rows of its data locked.

@@ -8,7 +8,7 @@ use bandog_testkit::{PostgresServer, eventually_async};
 use tokio::sync::watch;
 
 use crate::{
-    claims::full,
+    claims::{connections, full},
     held,
     support::{SERVER, SOON, claim, open, raw, sessions, set_for_user, take, try_take, url},
 };
@@ -175,9 +175,40 @@ async fn one_connection_is_enough_for_a_lock_that_is_renewed() {
     guard.release().await.unwrap();
     client.mutex("k").lock().await.unwrap().release().await.unwrap();
     let refused = open(&url(&server, &database)).ping().await.unwrap_err();
-    assert!(refused.to_string().contains("each client needs up to 4"), "{refused}");
+    assert!(refused.to_string().contains("a client needs at least one and uses up to 4"), "{refused}");
     server.sql(&database, "alter role locks connection limit 3");
     let findings = open(&url(&server, &database)).check().await.unwrap();
     let found = findings.iter().find(|finding| finding.subject == "connections of the user").unwrap();
     assert!(found.level == Level::Advice && found.says.contains("may have 3"), "{found:?}");
+}
+
+/// A role with one connection: whichever purpose gets it, the other ones share it.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_is_enough_for_each_call_whichever_is_the_first() {
+    let server = PostgresServer::start();
+    let database = server.new_database();
+    server.sql(&database, "alter role locks connection limit 1");
+    let count = || server.sql("postgres", "select count(*) from pg_stat_activity where usename = 'locks'");
+    let url = url(&server, &database);
+    connections::use_one(&url, count).await;
+}
+
+/// The cure of a low limit names only what the URL can have.
+#[tokio::test]
+async fn the_cure_for_a_low_limit_fits_the_url() {
+    let server = PostgresServer::start();
+    let database = server.new_database();
+    for (limit, options, advice) in [(3, "", None), (3, "?mode=advisory", None), (6, "?mode=advisory", Some(2))] {
+        server.sql(&database, &format!("alter role locks connection limit {limit}"));
+        let findings = open(&format!("{}{options}", url(&server, &database))).check().await.unwrap();
+        let found = findings.into_iter().find(|finding| finding.subject == "connections of the user").unwrap();
+        let cure = found.cure.unwrap();
+        assert_eq!(found.level, Level::Advice);
+        assert_eq!(
+            cure.split_once("connections=").map(|(_, rest)| &rest[..1]),
+            advice.map(|number: i32| number.to_string()).as_deref(),
+            "{cure}"
+        );
+        server.end_sessions(&database);
+    }
 }

@@ -3,7 +3,7 @@
 use bandog_core::{ErrorKind, Inspect, Leases, Level};
 use bandog_testkit::MariaDbServer;
 
-use crate::support::{BARE_SERVER, open, url};
+use crate::support::{BARE_SERVER, SERVER, open, url};
 
 #[tokio::test]
 async fn the_check_reports_what_endangers_locks() {
@@ -60,9 +60,36 @@ async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
     let findings = open(&url(&server, &database)).check().await.unwrap();
     let find = |subject: &str| findings.iter().find(|finding| finding.subject == subject).unwrap();
     assert_eq!(find("rights").level, Level::Danger);
-    assert_eq!(find("rights").says, "the user lacks these rights: delete on bandog_record, insert on bandog_line");
+    let lacking = format!("delete on `{database}`.bandog_record, insert on `{database}`.bandog_line");
+    assert_eq!(find("rights").says, format!("the user lacks these rights: {lacking}"));
     assert!(find("time zone").says.contains("+02:00"), "{findings:?}");
     assert!(find("isolation").says.contains("SERIALIZABLE"), "{findings:?}");
+}
+
+/// The user may not even read the version of the tables, so no session of a client is possible.
+#[tokio::test]
+async fn the_check_lists_the_rights_of_a_user_with_few_and_the_cure_grants_them() {
+    let database = SERVER.new_database();
+    let administrator = format!("mysql://root@/{database}?socket={}", SERVER.directory().join("socket").display());
+    open(&administrator).ping().await.unwrap();
+    let user = "locks@'%'";
+    SERVER.sql("mysql", &format!("revoke all on {database}.* from {user}"));
+    let denied = open(&url(&SERVER, &database)).check().await.unwrap_err();
+    let grant = format!("grant select, insert, update, delete, create on `{database}`.* to 'locks'@'%'");
+    assert!(denied.kind() == ErrorKind::Denied && denied.to_string().contains(&grant), "{denied}");
+
+    SERVER.sql("mysql", &format!("grant select on {database}.bandog_lease to {user}"));
+    let findings = open(&url(&SERVER, &database)).check().await.unwrap();
+    let [rights] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((rights.subject.as_str(), rights.level), ("rights", Level::Danger));
+    for missing in ["select on `DB`.bandog_meta", "insert on `DB`.bandog_lease"] {
+        assert!(rights.says.contains(&missing.replace("DB", &database)), "{rights:?}");
+    }
+    let cure = rights.cure.as_ref().unwrap();
+    SERVER.sql("mysql", cure.split_once("execute: ").unwrap().1.split(" (with the host").next().unwrap());
+    let findings = open(&url(&SERVER, &database)).check().await.unwrap();
+    let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
+    assert_eq!(rights.level, Level::Fine, "{rights:?}");
 }
 
 /// This format does not allow the isolation level of the sessions.

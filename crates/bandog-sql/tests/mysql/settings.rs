@@ -7,7 +7,10 @@ use bandog_sync::Client;
 use bandog_testkit::{MariaDbServer, eventually_async};
 use mysql_async::{Conn, prelude::Queryable};
 
-use crate::support::{SOON, claim, hand, open, take, url};
+use crate::{
+    claims::connections,
+    support::{SOON, claim, hand, open, take, url},
+};
 
 /// The ttl of the holds.
 const TTL: Duration = Duration::from_secs(2);
@@ -134,4 +137,14 @@ async fn a_backup_that_locks_all_tables_leaves_no_statements_behind() {
     }
     backup.query_drop("unlock tables").await.unwrap();
     eventually_async(SOON, async || crate::support::renew(&store, &ours).await.is_ok()).await;
+}
+
+/// A user with one connection: whichever purpose gets it, the other ones share it.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_is_enough_for_each_call_whichever_is_the_first() {
+    let server = MariaDbServer::start();
+    let url = url(&server, &server.new_database());
+    server.sql("mysql", "alter user locks@'%' with max_user_connections 1");
+    let count = || server.sql("mysql", "select count(*) from information_schema.processlist where user = 'locks'");
+    connections::use_one(&url, count).await;
 }
