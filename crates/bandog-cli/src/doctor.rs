@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::{
     console::escaped,
     exit_code::ExitCode,
-    fault::Fault,
+    fault::{Fault, has_no_connection},
     print::{self, Format},
     runtime,
     store::{self, Store},
@@ -55,10 +55,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let Err(error) = client.ready().await else {
             return client.check().await.map(Some).map_err(|error| store.fault(&error));
         };
-        if error.is_retryable() {
+        if error.is_retryable() && !has_no_connection(&error) {
             return Err(store.fault(&error)); // The store does not answer.
         }
-        // Perhaps only one of several servers refuses the client. Then the findings say which one, and why.
+        // Perhaps only one of several servers refuses the client, or the user lacks rights. Then the findings say which one,
+        // and why.
         match client.check().await {
             Ok(found) if found.iter().any(|finding| finding.level == Level::Danger) => Ok(Some(found)),
             Ok(_) | Err(_) => Err(store.fault(&error)),
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             findings.push(Finding::fine("database", "it does not exist yet: the first `bandog lock` creates it"));
             None
         }
-        Err(fault) => Some(fault),
+        Err(fault) => Some(fault.of_doctor()),
     };
     print::done(if args.format.json { json(&findings) } else { table(&findings) })?;
     match fault {

@@ -6,6 +6,16 @@ use bandog::{Error, ErrorKind};
 
 use crate::{console::report, exit_code::ExitCode};
 
+/// The words of a database that has no connection for the user.
+const NO_CONNECTION: &str = "there is no free connection";
+/// The advice for a user that lacks a right.
+const DOCTOR: &str = "\n  run `bandog doctor` with the same URL: it names the rights that the user lacks";
+
+/// Whether the store has answered that it has no connection for this user.
+pub(crate) fn has_no_connection(error: &Error) -> bool {
+    error.to_string().contains(NO_CONNECTION)
+}
+
 /// A message and an exit code.
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -34,17 +44,22 @@ impl Fault {
         // Errors of files, of certificates and of names in use contain their own advice. So do errors of a store that has
         // answered, and cannot serve the lock now.
         let text = error.to_string();
-        let with_advice = ["certificate", "in use as", "not a lock of this kind", "has no vote", "is moving"];
+        let with_advice =
+            ["certificate", "in use as", "not a lock of this kind", "has no vote", "is moving", NO_CONNECTION];
         let says_enough = store.starts_with("sqlite:") || with_advice.iter().any(|words| text.contains(words));
-        let lacks_right = ["lacks a right", "may not ", "NOPERM"].iter().any(|words| text.contains(words));
+        let words_of_rights = ["lacks a right", "may not ", "NOPERM", "bandog schema --print"];
+        let lacks_right = words_of_rights.iter().any(|words| text.contains(words));
         let advice = match error.kind() {
             _ if says_enough => "",
-            ErrorKind::Denied if lacks_right => {
-                "\n  run `bandog doctor` with the same URL: it names the rights that the user lacks"
-            }
+            ErrorKind::Denied if lacks_right => DOCTOR,
             kind => advice(kind),
         };
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
+    }
+
+    /// The same error without the advice to run `bandog doctor`.
+    pub(crate) fn of_doctor(self) -> Self {
+        Self { message: self.message.replace(DOCTOR, advice(ErrorKind::Denied)), ..self }
     }
 
     /// The same error with the exit code that `change` returns for the present one.

@@ -16,6 +16,7 @@ mod verbs;
 mod away;
 mod databases;
 mod databases_away;
+mod databases_limits;
 mod doctor;
 mod holders;
 mod holds;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The server of these tests. At the end of the process, its janitor stops it.
-static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
+pub(crate) static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
 
 /// The URL of a new database.
 pub(crate) fn url() -> String {
