@@ -65,7 +65,10 @@ impl Inspect for Sql {
     async fn check(&self) -> Result<Vec<Finding>> {
         let found = match self.query(check::Check).await {
             Err(error) if is_full(&error) => Ok(vec![check::no_connection(&error)]),
-            Err(error) if error.kind() == ErrorKind::Denied => rights::of_refused(self.context(), error).await,
+            // A refused password is not sent again: some servers lock the account after a few.
+            Err(error) if error.kind() == ErrorKind::Denied && !error.is_about_login() => {
+                rights::of_refused(self.context(), error).await
+            }
             found => found,
         };
         found.map_err(|error| error.during("check"))

@@ -54,8 +54,9 @@ const YIELD_TIME: Duration = Duration::from_secs(1);
 ///
 /// # Connections
 /// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
-/// registry, and for notifications. Each is opened when it is first needed. Clones share them. Each must lead to one
-/// session of the server. A pooler, such as PgBouncer, is refused, unless the URL says `?pooler=session`.
+/// registry, and for notifications. Each is opened when it is first needed. Clones share them. While the server has no free
+/// connection, one is enough for all requests, and waiters poll. Each must lead to one session of the server. A pooler, such
+/// as PgBouncer, is refused, unless the URL says `?pooler=session`.
 #[derive(Debug, Clone)]
 pub struct Sql(Arc<Shared>);
 
