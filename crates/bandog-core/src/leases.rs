@@ -35,7 +35,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// Each step is atomic, and the backend attempts each step once. Steps of the same key are applied in the order of
     /// `steps`.
     ///
-    /// A grant can reserve fewer fences and last for a shorter time than the claim requested ([`Verdict::Granted`]).
+    /// A grant can reserve fewer fences and last for a shorter time than the claim requested
+    /// ([`Verdict::Granted`](crate::Verdict::Granted)).
     ///
     /// A step can be sent again. If a claim or a pass is sent again while its claim holds the key, the store grants the
     /// key again with the same fences, and the ttl starts anew. A release that is sent again changes nothing.
@@ -48,7 +49,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// the other keys.
     ///
     /// If a claim waits and has a place ([`Claim::joins`]), the renewal keeps the place for another [`crate::PLACE`]. For
-    /// a claim of [`Kind::Fair`], the answer also says whether the store can grant the claim now ([`Renewal::Waiting { is_next: true }`]).
+    /// a claim of [`Kind::Fair`](crate::Kind::Fair), the answer also says whether the store can grant the claim now
+    /// ([`Renewal::Waiting { is_next: true }`]).
     ///
     /// A renewal never shortens a hold: if the store keeps the hold for longer than the ttl of this claim, that time stays.
     /// This is also true for several renewals of one claim in one call.
@@ -68,8 +70,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// keeps a queue of claims: the backend of such a store can notify only the client whose claim is next.
     ///
     /// The backend must notify after every release that happens after this call has returned. It also notifies after
-    /// each other step after which a claim can perhaps be granted ([`LockState::wakes_others`]). The backend is also
-    /// allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
+    /// each other step after which a claim can perhaps be granted
+    /// ([`LockState::wakes_others`](crate::LockState::wakes_others)). The backend is also allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
     /// notifies as soon as it is connected again. A backend without notifications returns [`Subscription::silent`], as
     /// this default implementation does. The waiters of such a backend poll the store at least once a second.
     ///
@@ -80,8 +82,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
         Ok(Subscription::silent())
     }
 
-    /// Changes the number of permits of the semaphore `key` ([`Kind::Permits`]), and notifies the waiting clients.
-    /// Claims that name the number before the change are still accepted. Returns this number, or None if the semaphore is
+    /// Changes the number of permits of the semaphore `key` ([`Kind::Permits`](crate::Kind::Permits)), and notifies the
+    /// waiting clients. Claims that name the number before the change are still accepted. Returns this number, or None if the semaphore is
     /// new.
     ///
     /// # Errors
