@@ -18,7 +18,7 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 /// # let client = bandog::testing::client();
-/// let guard = client.mutex("deploy")?.lease(std::time::Duration::from_secs(60)).lock().await?;
+/// let guard = client.mutex("deploy").lease(std::time::Duration::from_secs(60)).lock().await?;
 /// let token = guard.detach().await?;
 /// let text = token.to_string();
 /// assert!(text.ends_with(&format!("@{}", token.fence())));
