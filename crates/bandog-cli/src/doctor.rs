@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         if error.is_retryable() && !has_no_connection(&error) {
             return Err(store.fault(&error)); // The store does not answer.
         }
-        // Perhaps only one of several servers refuses the client, or the user lacks rights. Then the findings say which one,
+        // Only one of several servers may refuse the client, or the user may lack rights. Then the findings say which one,
         // and why.
         match client.check().await {
             Ok(found) if found.iter().any(|finding| finding.level == Level::Danger) => Ok(Some(found)),

@@ -70,10 +70,11 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// keeps a queue of claims: the backend of such a store can notify only the client whose claim is next.
     ///
     /// The backend must notify after every release that happens after this call has returned. It also notifies after
-    /// each other step after which a claim can perhaps be granted
-    /// ([`LockState::wakes_others`](crate::LockState::wakes_others)). The backend is also allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
-    /// notifies as soon as it is connected again. A backend without notifications returns [`Subscription::silent`], as
-    /// this default implementation does. The waiters of such a backend poll the store at least once a second.
+    /// each other step after which a claim may be granted ([`LockState::wakes_others`](crate::LockState::wakes_others)).
+    /// The backend is also allowed to notify without a reason. If a broken connection might have dropped a notification,
+    /// the backend notifies as soon as it is connected again. A backend without notifications returns
+    /// [`Subscription::silent`], as this default implementation does. The waiters of such a backend poll the store at
+    /// least once a second.
     ///
     /// # Errors
     /// As [`Leases::ping`].
@@ -83,8 +84,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     }
 
     /// Changes the number of permits of the semaphore `key` ([`Kind::Permits`](crate::Kind::Permits)), and notifies the
-    /// waiting clients. Claims that name the number before the change are still accepted. Returns this number, or None if the semaphore is
-    /// new.
+    /// waiting clients. Claims that name the number before the change are still accepted. Returns this number, or None if
+    /// the semaphore is new.
     ///
     /// # Errors
     /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the backend has no semaphores, as this default

@@ -179,7 +179,7 @@ impl LockState {
         }
     }
 
-    /// Whether other claims can perhaps be granted because of a step that this state has just applied with this answer.
+    /// Whether other claims may be granted now because of a step that this state has just applied with this answer.
     /// The backend then notifies their clients. For a fair mutex, see [`LockState::next_in_queue`].
     pub fn wakes_others(&self, step: &Step, answer: &Answer) -> bool {
         match (answer, step) {

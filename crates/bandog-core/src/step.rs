@@ -83,7 +83,7 @@ pub enum Verdict {
     },
     /// Another claim holds the key.
     Busy {
-        /// The time after which the store can perhaps grant the claim although nothing is released: because a hold
+        /// The time after which the store may grant the claim although nothing is released: because a hold
         /// expires that is not renewed, or because the place of another claim expires. If the hold never expires, the
         /// value is one second.
         retry_after: Duration,

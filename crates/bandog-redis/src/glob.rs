@@ -2,7 +2,7 @@
 
 use bandog_core::Pattern;
 
-/// A Redis glob that matches all names that the pattern matches, and perhaps more. `?` becomes `*`, because `?` matches
+/// A Redis glob that matches all names that the pattern matches, and may match more. `?` becomes `*`, because `?` matches
 /// one byte in a Redis glob, and one character in a pattern of bandog. Characters that are special only in Redis are
 /// escaped.
 pub(crate) fn redis_glob(pattern: &Pattern) -> String {

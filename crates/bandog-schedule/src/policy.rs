@@ -59,7 +59,7 @@ pub enum CatchUp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCrash {
     /// Another node runs the same tick again, with the next attempt's number and a greater fence. So the tick runs at
-    /// least once, and perhaps more often. This is the same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`]. So a run
+    /// least once, and may run more often. This is the same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`]. So a run
     /// that kills each of its nodes is not repeated forever.
     Retry,
     /// As [`OnCrash::Retry`], but when this number of nodes has died during the run, the run is recorded as lost. A

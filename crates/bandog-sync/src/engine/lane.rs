@@ -33,7 +33,7 @@ impl Lane {
         }
     }
 
-    /// The lane of the same key whose calls can perhaps be granted after a release in this lane.
+    /// The lane of the same key whose calls may be granted after a release in this lane.
     pub(super) fn sibling(self) -> Option<Self> {
         match self {
             Self::Read => Some(Self::Write),
