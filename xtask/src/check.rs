@@ -20,7 +20,7 @@ pub(crate) fn run() -> Result<(), Fault> {
         step::run("clippy of locks alone", step::cargo(&locks).args(["--", "-D", "warnings"]))?;
     }
     // Programs whose own data are in SQLite link only one SQLite with bandog, that of the oldest rusqlite.
-    let beside = ["test", "--manifest-path", "interop/beside-sqlx/Cargo.toml"];
+    let beside = ["test", "--locked", "--manifest-path", "interop/beside-sqlx/Cargo.toml"];
     step::run("bandog beside sqlx, with one SQLite", step::cargo(&beside).env("CARGO_TARGET_DIR", "target"))?;
     let docs = ["doc", "--workspace", "--no-deps", "--locked"];
     step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))

@@ -55,7 +55,7 @@ impl<T> Reply for Result<T> {
 
 impl<T> Reply for Vec<Result<T>> {
     fn is_refused(&self) -> bool {
-        self.iter().all(Reply::is_refused)
+        !self.is_empty() && self.iter().all(Reply::is_refused)
     }
 }
 
