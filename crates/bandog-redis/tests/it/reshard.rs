@@ -197,7 +197,8 @@ async fn a_killed_master_is_replaced() {
     let killed = Instant::now();
     eventually_async(3 * SOON, async || matches!(renew(&redis, &held[0]).await, Ok(Renewal::Extended { .. }))).await;
     println!("locks of the killed master work after {:?}", killed.elapsed());
-    assert_ne!(cluster.master_of(slot).port(), master.port());
+    // The node that is asked may get the news of the failover later than the client.
+    eventually(SOON, || cluster.master_of(slot).port() != master.port());
     assert!(*redis.profile().epoch.borrow() > epoch, "the watchdog does not notice the failover");
     assert!(is_granted(&redis, &held[0]).await);
     assert!(matches!(release(&redis, &held[0]).await.unwrap(), Released::Freed { .. }));
