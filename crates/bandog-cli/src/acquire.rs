@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::{
-    args,
+    durations,
     exit_code::ExitCode,
     fault::Fault,
     lock::{
@@ -56,11 +56,11 @@ pub(crate) struct Args {
     /// The lock's name: 1 to 1024 bytes of text; here it cannot begin with `-`.
     name: String,
     /// The time for which the lock is held, unless it is released or extended before: 100ms to 365d.
-    #[arg(long, value_name = "DUR", value_parser = args::lease, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DUR", value_parser = durations::lease, allow_hyphen_values = true)]
     lease: Duration,
     /// How long to wait for the lock, and for a store that does not answer yet; 0s tries once. Without this option, the
     /// wait for the lock has no limit, and a store that does not answer is waited for 5 s.
-    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DUR", value_parser = durations::wait, allow_hyphen_values = true)]
     wait: Option<Duration>,
     #[command(flatten)]
     choice: kind::Choice,

@@ -1,8 +1,7 @@
 //! The command line: subcommands and common options.
 
-use std::{env, ffi::OsString, process, time::Duration};
+use std::{env, ffi::OsString, process};
 
-use bandog::{MAX_TTL, MIN_TTL};
 use clap::{
     Arg, ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
@@ -176,8 +175,8 @@ impl Visible {
             Self::Jobs(args) => jobs::run(&args),
             Self::Page(args) => page::run(&args),
             Self::Demo(args) => demo::run(&args),
-            Self::Completions(args) => completions::run(&args),
-            Self::Man(args) => man::run(&args),
+            Self::Completions(args) => completions::run(&args, visible_command()),
+            Self::Man(args) => man::run(&args, command()),
         }
     }
 }
@@ -194,12 +193,12 @@ impl Hidden {
 }
 
 /// The whole command line.
-pub(crate) fn command() -> clap::Command {
+fn command() -> clap::Command {
     without_url(Cli::command())
 }
 
 /// The command line without its hidden steps.
-pub(crate) fn visible_command() -> clap::Command {
+fn visible_command() -> clap::Command {
     let bandog = clap::Command::new("bandog").version(env!("CARGO_PKG_VERSION"));
     without_url(Visible::augment_subcommands(Common::augment_args(bandog)))
 }
@@ -273,25 +272,6 @@ fn plain(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
     console::escaped_lines(text)
-}
-
-/// Parses a wait, which must be between zero and 365 days.
-pub(crate) fn wait(text: &str) -> Result<Duration, String> {
-    duration(text, Duration::ZERO, "between 0s and 365d")
-}
-
-/// Parses a lease, within the limits of a ttl.
-pub(crate) fn lease(text: &str) -> Result<Duration, String> {
-    duration(text, MIN_TTL, "between 100ms and 365d")
-}
-
-/// Parses a duration between `least` and `MAX_TTL`. `range` is this range as text.
-fn duration(text: &str, least: Duration, range: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(duration) if (least..=MAX_TTL).contains(&duration) => Ok(duration),
-        Ok(_) => Err(format!("it must be {range}")),
-        Err(_) => Err(format!("write it like 500ms, 10s or 2m, {range}")),
-    }
 }
 
 #[cfg(test)]

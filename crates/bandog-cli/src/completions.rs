@@ -1,8 +1,9 @@
 //! `bandog completions`: scripts for shells.
 
+use clap::Command;
 use clap_complete::{Shell, generate};
 
-use crate::{args, exit_code::ExitCode, fault::Fault, print};
+use crate::{exit_code::ExitCode, fault::Fault, print};
 
 /// Prints a script that completes bandog's command line in a shell.
 #[derive(Debug, clap::Args)]
@@ -16,9 +17,9 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Prints the script.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+/// Prints the script for this command line.
+pub(crate) fn run(args: &Args, mut command: Command) -> Result<ExitCode, Fault> {
     let mut script = Vec::new();
-    generate(args.shell, &mut args::visible_command(), "bandog", &mut script);
+    generate(args.shell, &mut command, "bandog", &mut script);
     print::bytes(&script)
 }

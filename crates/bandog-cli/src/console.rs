@@ -2,19 +2,20 @@
 //! a terminal.
 
 mod events;
+mod out;
 mod queue;
 
 use std::{
     cmp::Reverse,
     env,
     ffi::OsString,
-    io::{IsTerminal, Write, stderr},
+    io::{IsTerminal, stderr},
     sync::LazyLock,
 };
 
 use rustix::termios::tcgetwinsize;
 
-use self::queue::Item;
+use self::{out::print, queue::Item};
 
 pub(crate) use self::{
     events::install_subscriber,
@@ -35,13 +36,6 @@ pub(crate) fn report_queued(message: &str) {
 /// As [`report_queued`], for a message of several lines.
 pub(crate) fn report_lines_queued(message: &str) {
     queue::post(Item::Message(sanitized_lines(message)));
-}
-
-/// Writes a text to standard error. An error is ignored: if standard error is closed, the command continues without
-/// messages.
-fn print(text: &str) {
-    let mut out = stderr().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// A message in the last line of the terminal. Dropping this value clears the line.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bandog::{Key, Token};
 
 use crate::{
-    args,
+    durations,
     exit_code::ExitCode,
     fault::Fault,
     release, runtime,
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TOKEN")]
     token: Token,
     /// The time for which the lock is held from now on: 100ms to 365d.
-    #[arg(long, value_name = "DUR", value_parser = args::lease, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DUR", value_parser = durations::lease, allow_hyphen_values = true)]
     lease: Duration,
     #[command(flatten)]
     store: store::Args,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::{
-    args, console,
+    console, durations,
     exit_code::ExitCode,
     fault::Fault,
     print::{self, Format},
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     number: Option<u64>,
     /// With `wait`, how long to wait, for the store too; 0s checks once. Without this option there is no limit, but if
     /// the store has not answered within 5s, the command ends with 69.
-    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DUR", value_parser = durations::wait, allow_hyphen_values = true)]
     timeout: Option<Duration>,
     #[command(flatten)]
     store: store::Args,

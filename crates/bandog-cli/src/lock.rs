@@ -25,8 +25,8 @@ use self::{
 };
 
 use crate::{
-    args,
     console::report,
+    durations,
     exit_code::ExitCode,
     fault::Fault,
     holder_text,
@@ -66,14 +66,14 @@ pub(crate) struct Args {
     store: store::Args,
     /// How long to wait for the lock, and for the store while it does not answer; 0s tries once. Without this option the
     /// wait for the lock has no limit, but if the store has granted or refused nothing within 5s, the command ends with 69.
-    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DUR", value_parser = durations::wait, allow_hyphen_values = true)]
     wait: Option<Duration>,
     /// A fixed lease: nothing is renewed, and CMD is terminated before the lease expires.
-    #[arg(long, value_name = "DUR", value_parser = args::lease, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DUR", value_parser = durations::lease, allow_hyphen_values = true)]
     lease: Option<Duration>,
     /// The time between TERM and KILL when the lock is about to be lost [default: a sixth of the lease or of the
     /// watchdog's ttl, 5s at most].
-    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DUR", value_parser = durations::wait, allow_hyphen_values = true)]
     kill_after: Option<Duration>,
     /// The exit code if other clients held the lock for the whole --wait, or the wait was part of a deadlock.
     #[arg(short = 'E', long, visible_alias = "conflict-exit-code", value_name = "CODE", default_value_t = ExitCode::Busy.number(), allow_negative_numbers = true)]

@@ -14,6 +14,7 @@ mod console;
 mod cron;
 mod demo;
 mod doctor;
+mod durations;
 mod exec;
 mod exit_code;
 mod extend;

@@ -11,7 +11,7 @@ use clap_mangen::{
     roff::{Roff, roman},
 };
 
-use crate::{args, exit_code::ExitCode, fault::Fault, print};
+use crate::{exit_code::ExitCode, fault::Fault, print};
 
 /// Prints the manual: a page for bandog, one for each subcommand, and one for each of their subcommands.
 ///
@@ -28,9 +28,9 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Prints or writes all pages.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    let mut command = args::command().disable_help_subcommand(true);
+/// Prints or writes all pages of this command line.
+pub(crate) fn run(args: &Args, command: Command) -> Result<ExitCode, Fault> {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     let pages = visible(&command).into_iter().map(page).collect::<io::Result<Vec<_>>>();
     let pages = pages.map_err(|error| Fault::system("cannot write a page", error))?;

@@ -8,11 +8,11 @@ use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Stdio, time
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait};
 use tokio::time::{Instant, sleep};
 
-use self::{heir::Heir, process::Process};
+use self::{
+    heir::Heir,
+    process::{KILL_TIMEOUT, Process},
+};
 use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught};
-
-/// Timeout for killed processes to exit. Only processes that hang in the kernel or belong to another user take longer.
-pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Initial interval between two scans for remaining processes.
 const PAUSE: Duration = Duration::from_millis(1);

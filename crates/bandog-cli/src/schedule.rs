@@ -16,7 +16,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use self::{file::JobFile, output::OutputFormat};
 use crate::{
-    args,
+    durations,
     exit_code::ExitCode,
     fault::Fault,
     http::{self, Listening},
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     store: store::Args,
     /// How long running commands are allowed to continue after a stop signal, before they are terminated.
-    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, default_value = "30s")]
+    #[arg(long, value_name = "DUR", value_parser = durations::wait, allow_hyphen_values = true, default_value = "30s")]
     drain: Duration,
     /// The form of the lines that commands print.
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]

@@ -9,11 +9,12 @@ use futures_util::future::join;
 use tokio::sync::oneshot;
 
 use crate::{
+    channel::Channel,
+    context::Context,
+    decisions::{Decided, Decision},
     fault::Fault,
     job::Request,
-    leases::Context,
-    listen::Channel,
-    mutexes::{self, Decided, Decision},
+    mutexes,
     session::{Decides, Link},
     states,
 };

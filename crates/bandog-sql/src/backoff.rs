@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use bandog_core::{Error, ErrorKind};
+
 /// Delay after the first failed attempt.
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 /// Maximum delay between two attempts to connect to a server of the data.
@@ -55,4 +57,15 @@ impl Backoff {
 pub(crate) fn random_fraction() -> f64 {
     let random = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
     f64::from(random) / f64::from(u32::MAX)
+}
+
+/// The error of a connection attempt after an earlier connection. The cause may be temporary: for example, the files of a
+/// certificate are being replaced. So waiters continue to wait.
+pub(crate) fn retryable(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Misused | ErrorKind::Unsupported => {
+            Error::unavailable("the server was reachable before, and now it is not").caused_by(error)
+        }
+        _ => error,
+    }
 }

@@ -3,15 +3,7 @@
 mod backend_key;
 mod stream;
 
-use std::{
-    io,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, pin::Pin, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Result, rounded};
 use futures_util::{Stream, stream::poll_fn};
@@ -24,7 +16,7 @@ use tokio::{
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, config::SslMode, error::SqlState};
 
 pub(crate) use self::backend_key::BackendPid;
-use self::stream::{ServerStream, Socket};
+use self::stream::{Reset, ServerStream, Socket};
 use crate::options::{Address, SqlOptions, TLS_NAMES, Tls};
 
 /// The words about a server that has no connection for this user.
@@ -51,21 +43,6 @@ pub(crate) struct Connection {
 /// The messages of the server. This stream reads and writes the socket, so it must be polled while a query runs. It ends
 /// with the connection. Dropping it closes the connection.
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<AsyncMessage, tokio_postgres::Error>> + Send>>;
-
-/// A switch of one connection. If the switch is set, closing the connection sends a TCP reset. The reset discards the
-/// requests that have not reached the server.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Reset(Arc<AtomicBool>);
-
-impl Reset {
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Connects and logs in.
 ///

@@ -2,7 +2,7 @@
 
 use bandog_core::{Error, ErrorKind, Fence, Holding, Key, Mark, Result, SqlDialect, SqlStatement};
 
-use crate::{leases::Context, options::Dialect};
+use crate::{context::Context, options::Dialect};
 
 impl Dialect {
     /// The dialect of the statements for users.

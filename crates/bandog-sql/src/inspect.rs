@@ -8,15 +8,17 @@ use bandog_core::{
 };
 
 use crate::{
-    Sql, check,
+    check,
+    context::Context,
     dial::is_full,
     fault::Fault,
     job::Query,
-    leases::Context,
+    limits,
     options::Layout,
     registry::Members,
     rights,
     session::Link,
+    sql::Sql,
     states::{self, Locked, Purpose},
     unused::{ForgetUnused, ReadFences, ReadUsage},
 };
@@ -64,7 +66,7 @@ impl Inspect for Sql {
 
     async fn check(&self) -> Result<Vec<Finding>> {
         let found = match self.query(check::Check).await {
-            Err(error) if is_full(&error) => Ok(vec![check::no_connection(&error)]),
+            Err(error) if is_full(&error) => Ok(vec![limits::no_connection(&error)]),
             // A refused password is not sent again: some servers lock the account after a few.
             Err(error) if error.kind() == ErrorKind::Denied && !error.is_about_login() => {
                 rights::of_refused(self.context(), error).await

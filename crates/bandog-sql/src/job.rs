@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bandog_core::{Answer, Claim, Error, Renewal, Result, Step, Swap, Swaps};
 use tokio::sync::oneshot;
 
-use crate::{dial::is_full, fault::Fault, leases::Context, session::Link};
+use crate::{context::Context, dial::is_full, fault::Fault, session::Link};
 
 /// A request that waits for its lane.
 pub(crate) struct Job {

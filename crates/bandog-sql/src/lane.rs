@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, ErrorKind, Result, rounded};
+use bandog_core::{Error, Result, rounded};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{sleep, timeout, timeout_at},
@@ -17,10 +17,10 @@ use tokio::{
 
 use crate::{
     apply::Steps,
-    backoff::{Backoff, random_fraction},
+    backoff::{Backoff, random_fraction, retryable},
+    context::{Context, CountedLane},
     dial::is_full,
     job::{Job, Request, Work},
-    leases::{Context, CountedLane},
     mutexes::Renewals,
     session::Session,
     swaps::SwapCalls,
@@ -362,17 +362,6 @@ impl Server {
 /// The error of a request whose deadline has passed.
 fn late(store: &str) -> Error {
     Error::unavailable(format!("{store} did not answer in time"))
-}
-
-/// The error of a connection attempt after an earlier connection. The cause may be temporary: for example, the files of a
-/// certificate are being replaced. So waiters continue to wait.
-pub(crate) fn retryable(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Misused | ErrorKind::Unsupported => {
-            Error::unavailable("the server was reachable before, and now it is not").caused_by(error)
-        }
-        _ => error,
-    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,25 @@
 //! Mutexes without a queue: statements for many names, and a shorter one for one name. The statements contain the rules.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::{BTreeSet, HashMap},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, Key, OFFER, Released, Renewal, Result, Step, Verdict};
+use bandog_core::{Answer, Claim, ClaimId, Error, Key, OFFER, Released, Renewal, Result, Step, Verdict};
 use futures_util::future::join;
 use tokio::sync::oneshot;
 
 use crate::{
-    fault::Fault, job::Request, leases::Context, listen::Channel, row::Row, session::Link, states, value::Parameter,
+    channel::Channel,
+    context::Context,
+    decisions::{Decided, Decision, granted, micros, strange},
+    fault::Fault,
+    job::Request,
+    row::Row,
+    session::Link,
+    states,
+    value::Parameter,
 };
 #[cfg(feature = "mysql")]
 use crate::{mysql::blocks, session::Decides};
@@ -20,28 +27,6 @@ use crate::{mysql::blocks, session::Decides};
 /// Maximum number of attempts at a renewal whose row another transaction has locked: 65 ms together, on average. A node that
 /// writes records all the time keeps its lease locked on MySQL, with short gaps.
 const MAX_ATTEMPTS: u32 = 16;
-
-/// The result of a statement for one step.
-#[derive(Debug)]
-pub(crate) enum Decision {
-    Answer(Answer),
-    /// The statement has changed nothing: the lock is more than a mutex without a queue, has no row, or another transaction
-    /// has locked its row.
-    Complex,
-}
-
-/// The results of claims or releases, and the failure of a statement. The results of other statements count even so.
-pub(crate) struct Decided {
-    pub(crate) decisions: Vec<Option<Decision>>,
-    pub(crate) failed: Option<Fault>,
-}
-
-impl Decided {
-    /// No step is decided.
-    pub(crate) fn nothing(steps: usize) -> Self {
-        Self { decisions: (0..steps).map(|_| None).collect(), failed: None }
-    }
-}
 
 /// The columns of a claim.
 #[derive(Default)]
@@ -84,32 +69,6 @@ async fn insert(link: &Link, keys: &BTreeSet<Key>) -> Result<(), Fault> {
     }
     let names: Vec<_> = keys.iter().map(Key::as_str).collect();
     link.query(&link.statements.insert, &[&names]).await.map(drop)
-}
-
-/// The names whose rows exist, as far as this process knows. A name that is wrongly in this set costs one more round trip.
-#[derive(Debug, Default)]
-pub(crate) struct KnownNames(Mutex<HashSet<Key>>);
-
-impl KnownNames {
-    /// Maximum number of names. When there are more, the set starts anew.
-    const MAX: usize = 10_000;
-
-    fn unknown<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> BTreeSet<Key> {
-        let known = self.names();
-        keys.filter(|key| !known.contains(*key)).cloned().collect()
-    }
-
-    fn add(&self, keys: BTreeSet<Key>) {
-        let mut known = self.names();
-        if known.len() + keys.len() > Self::MAX {
-            known.clear();
-        }
-        known.extend(keys);
-    }
-
-    fn names(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The claim of a step, and the claim that it replaces.
@@ -199,14 +158,6 @@ fn decision(row: &Row, claim: &Claim) -> Result<Decision, Fault> {
         }
         _ => return Err(strange(row)),
     };
-    Ok(Decision::Answer(Answer::Claimed(verdict)))
-}
-
-/// The result of a claim that is granted with this last fence.
-pub(crate) fn granted(row: &Row, last_fence: i64, claim: &Claim) -> Result<Decision, Fault> {
-    let last = Fence::new(u64::try_from(last_fence).map_err(|_| strange(row))?);
-    let fences = Fences::ending(last, claim.fences);
-    let verdict = Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() };
     Ok(Decision::Answer(Answer::Claimed(verdict)))
 }
 
@@ -360,15 +311,4 @@ pub(crate) async fn renew(link: &Link, claims: &[&Claim]) -> Result<Vec<Option<R
         Some(_) | None => None,
     };
     Ok(claims.iter().zip(&ids).map(answer).collect())
-}
-
-/// A duration in microseconds, the resolution of the database. The ttl of a lease is a year at most.
-pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// The error for a row that no statement of bandog returns.
-pub(crate) fn strange(row: &Row) -> Fault {
-    let message = format!("the database has returned an unexpected row of {} columns", row.len());
-    Fault::Described(Error::new(bandog_core::ErrorKind::Corrupt, message))
 }

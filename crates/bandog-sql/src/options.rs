@@ -1,22 +1,22 @@
 //! The options of the backend.
 
+mod dialect;
 mod familiar;
 mod layout;
+mod names;
+mod query;
 mod url;
 
-use std::{
-    fmt, iter,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fmt, iter, path::PathBuf, time::Duration};
 
-use bandog_core::Result;
 use bandog_net::{CredentialsSource, Login};
 use bandog_tls::OptionNames;
 pub(crate) use bandog_tls::TlsFiles;
 
-pub(crate) use self::layout::{Layout, RowTable, SessionZone, TableName};
-use crate::schema;
+pub(crate) use self::{
+    dialect::Dialect,
+    layout::{Layout, RowTable, SessionZone, TableName},
+};
 
 /// The options of a [`Sql`](crate::Sql) backend.
 ///
@@ -54,15 +54,6 @@ pub struct SqlOptions {
     /// Settings for the start of each session, as `-c name=value`. Only PostgreSQL has them.
     pub(crate) startup: Option<String>,
     pub(crate) timeout: Duration,
-}
-
-/// The kind of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    Postgres,
-    /// MySQL or MariaDB.
-    #[cfg(feature = "mysql")]
-    MySql,
 }
 
 /// The address of the server.
@@ -106,61 +97,6 @@ impl SqlOptions {
     /// The name of the sessions, unless the URL names another one.
     pub const APPLICATION: &str = "bandog";
 
-    /// Reads a URL: `postgres://user:password@host:5432/database`. The port is 5432 and the database has the name of the
-    /// user, unless the URL names them. Characters with a meaning in URLs are percent-encoded.
-    ///
-    /// - `?schema=NAME`: the schema of the tables; the default is `bandog`. It is created if it does not exist.
-    /// - `?tables=PREFIX`: the beginning of the names of the tables; the default is `bandog_`.
-    /// - `?create=false`: the tables must exist. Then the user needs no right to create them. See
-    ///   [`SqlOptions::schema_sql`].
-    /// - `?pooler=session`: a pooler, such as PgBouncer, is between the client and the server, and is in the mode
-    ///   `session`. Without this option, a pooler is refused.
-    /// - `?layout=shedlock`, and perhaps `&table=NAME` (the default is `shedlock`): mutexes are rows of the table of ShedLock,
-    ///   a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds of locks. The
-    ///   table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
-    ///   A table whose times depend on the time zone of a session (`timestamptz`, and on MySQL `timestamp`) is refused, unless
-    ///   `&session_zone=ZONE` names the zone of the sessions of ShedLock: `Area/City`, `UTC`, or an offset such as `+08:00`.
-    /// - `?mode=rowlock&table=NAME&column=NAME`: while a client holds a mutex, a transaction of the database has also locked the
-    ///   row of this name with `select … for update`. Programs that lock the same row exclude the mutex. There are no other
-    ///   kinds of locks. `?connections=NUMBER` is the maximum number of locks that a client holds at once; the default is 10.
-    /// - `?mode=advisory`, and perhaps `&connections=NUMBER`: the same with `pg_advisory_lock`, and on MySQL with `GET_LOCK`.
-    /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
-    /// - `?sslmode=disable` (the default), `prefer`, `require` or `verify-full`: the last two are the same here, and the client
-    ///   checks the certificate of the server. With `prefer`, the connection is encrypted if the server has TLS, and the
-    ///   certificate is not checked. `allow` is the same as `prefer`.
-    /// - `?sslrootcert=PATH`: the authorities that the client trusts instead of those of the system. `?sslcert=PATH` and
-    ///   `?sslkey=PATH`: the certificate of the client. All files are PEM.
-    ///
-    /// - `postgres://user@one:5432,two:5432/database`: servers of **one** cluster, of which one is the primary. A connection
-    ///   attempt tries them in this order, each for an equal share of its time, and uses the first one that answers and accepts
-    ///   writes. A host whose tables are not those that the client has used is refused with `Unavailable`.
-    /// - `?application_name=NAME`: the name of the sessions in `pg_stat_activity`; the default is `bandog`. `?options=-c%20NAME=VALUE`:
-    ///   settings for the start of each session, as in libpq.
-    /// - `?user=NAME` and `?password=PASSWORD`, if the URL names no user before its host. `?target_session_attrs=read-write` and
-    ///   `?channel_binding=prefer` are accepted. Options of pools and drivers, such as `connect_timeout` or `connection_limit`, are
-    ///   accepted and have no effect.
-    ///
-    /// With the feature `mysql`: `mysql://user:password@host:3306/database`, or `mariadb://`. The tables are in this
-    /// database, which must exist. The options for tables and TLS are the same. `?socket=/PATH`, with no host before it: the Unix
-    /// socket.
-    ///
-    /// # Errors
-    /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused). No message contains the password.
-    pub fn from_url(url: &str) -> Result<Self> {
-        let url = bandog_core::url_text(url)?;
-        url::read(url)
-    }
-
-    /// The names of the options that [`SqlOptions::from_url`] accepts in URLs with this scheme. Of an unknown scheme, there are
-    /// none.
-    ///
-    /// ```
-    /// assert!(bandog_sql::SqlOptions::option_names("postgres").any(|name| name == "connect_timeout"));
-    /// ```
-    pub fn option_names(scheme: &str) -> impl Iterator<Item = &'static str> {
-        url::option_names(scheme)
-    }
-
     /// Sets the maximum duration of one request. The default is 3 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -172,20 +108,6 @@ impl SqlOptions {
     #[must_use]
     pub fn credentials(self, source: CredentialsSource) -> Self {
         Self { login: self.login.given_by(source), ..self }
-    }
-
-    /// The statements that create the tables. An administrator executes them once. On PostgreSQL, they also create the
-    /// schema, and grant the needed rights to the user of the URL. Afterwards, the client with `?create=false` needs no
-    /// further rights.
-    ///
-    /// ```
-    /// use bandog_sql::SqlOptions;
-    /// let options = SqlOptions::from_url("postgres://locks@db/shop?schema=shop_locks")?;
-    /// assert!(options.schema_sql().contains("create schema if not exists \"shop_locks\";"));
-    /// # Ok::<(), bandog_core::Error>(())
-    /// ```
-    pub fn schema_sql(&self) -> String {
-        schema::text(self)
     }
 
     /// The user of the URL.
@@ -223,6 +145,32 @@ impl SqlOptions {
         Self::CONNECTIONS + held
     }
 
+    /// The table of other programs, as statements name it.
+    pub(crate) fn shared_table(&self) -> Option<String> {
+        match &self.layout {
+            Layout::Leases | Layout::Advisory => None,
+            Layout::ShedLock(table) | Layout::RowLock(RowTable { table, .. }) => Some(self.dialect.quoted(table)),
+        }
+    }
+
+    /// The tables of bandog, and the name of the first column of each.
+    pub(crate) fn own_tables(&self) -> impl Iterator<Item = (String, &'static str)> {
+        const TABLES: [(&str, &str); 6] = [
+            ("meta", "name"),
+            ("fence", "name"),
+            ("lease", "name"),
+            ("record", "name"),
+            ("line", "name"),
+            ("client", "id"),
+        ];
+        let further = match self.dialect {
+            Dialect::Postgres => None,
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => Some(("channel", "name")),
+        };
+        TABLES.into_iter().chain(further).map(|(table, column)| (format!("{}{table}", self.tables), column))
+    }
+
     /// The address of the store, without user and password.
     pub fn store(&self) -> String {
         let (place, mut options) = match &self.address {
@@ -248,43 +196,6 @@ impl SqlOptions {
 /// A host and its port, as URLs write them.
 fn place_of((host, port): (&String, &u16)) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-}
-
-impl Dialect {
-    fn scheme(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            #[cfg(feature = "mysql")]
-            Self::MySql => "mysql",
-        }
-    }
-
-    /// The server, in words.
-    pub(crate) fn server(self) -> &'static str {
-        match self {
-            Self::Postgres => "a PostgreSQL server",
-            #[cfg(feature = "mysql")]
-            Self::MySql => "a server of MySQL or MariaDB",
-        }
-    }
-
-    /// What contains the tables.
-    pub(crate) fn place(self) -> &'static str {
-        match self {
-            Self::Postgres => "the schema",
-            #[cfg(feature = "mysql")]
-            Self::MySql => "the database",
-        }
-    }
-
-    /// The option of the URL that names this socket.
-    fn socket(self, path: &Path) -> String {
-        match self {
-            Self::Postgres => format!("host={}", path.parent().unwrap_or(path).display()),
-            #[cfg(feature = "mysql")]
-            Self::MySql => format!("socket={}", path.display()),
-        }
-    }
 }
 
 impl fmt::Debug for SqlOptions {

@@ -2,7 +2,7 @@
 
 use bandog_core::Finding;
 
-use crate::{fault::Fault, leases::Context, options::Dialect, session::Link};
+use crate::{context::Context, fault::Fault, options::Dialect, session::Link};
 
 /// The subject of the finding.
 const SUBJECT: &str = "other tables";

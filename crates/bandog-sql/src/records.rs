@@ -1,24 +1,23 @@
 //! Records: small texts that are replaced as a whole.
 
-use std::collections::HashMap;
-
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Holding, Key, Latches, Line, Mark, Moment, Notifier, Pattern, Reading, Record, Records, Result,
-    SqlStatement, Subscription, Swap, Swaps, Version,
+    Error, Holding, Key, Latches, Line, Mark, Notifier, Pattern, Reading, Records, Result, SqlStatement, Subscription,
+    Swap, Swaps,
 };
 
 use crate::{
-    Sql,
+    channel::Channel,
     client::{Statement, View},
+    context::Context,
     fault::Fault,
     fence,
     job::Query,
-    leases::Context,
-    listen::{Channel, Listener},
-    row::Row,
+    listen,
+    record_rows::{is_held, read_locks, read_records, text},
     session::Link,
-    states::{self, StoredState, server_time},
+    sql::Sql,
+    states::{self, server_time},
     value::Parameter,
 };
 
@@ -50,7 +49,7 @@ impl Records for Sql {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscribed = Listener::subscribe(self.context(), Channel::of_record(key), None, notifier).await;
+        let subscribed = listen::subscribe(self.context(), Channel::of_record(key), None, notifier).await;
         subscribed.map_err(|error| error.during("subscribe").at(key))
     }
 
@@ -190,41 +189,5 @@ impl Query for RemoveMarks {
             link.query(&link.statements.delete_records, &[&names]).await?;
         }
         link.commit().await
-    }
-}
-
-/// The records in these rows, by name. An error is that of a record that bandog did not write.
-pub(crate) fn read_records(rows: &[Row]) -> Result<HashMap<String, Result<Record>>, Fault> {
-    let mut records = HashMap::new();
-    for row in rows {
-        let (name, version, value): (&str, i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let version = u64::try_from(version).ok().and_then(Version::new);
-        let version = version.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the record has no version"));
-        let record = version.and_then(|version| Ok(Record { version, value: text(value)? }));
-        records.insert(name.to_owned(), record);
-    }
-    Ok(records)
-}
-
-fn text(bytes: &[u8]) -> Result<String> {
-    let text = std::str::from_utf8(bytes).map(Into::into);
-    text.map_err(|cause| Error::new(ErrorKind::Corrupt, "the record has a text that is not UTF-8").caused_by(cause))
-}
-
-pub(crate) fn read_locks(rows: &[Row]) -> Result<HashMap<Key, Result<StoredState>>, Fault> {
-    let mut locks = HashMap::new();
-    for row in rows {
-        if let Ok(key) = Key::new(row.try_get::<&str>(0)?) {
-            locks.insert(key, states::read(row)?);
-        }
-    }
-    Ok(locks)
-}
-
-pub(crate) fn is_held(locks: &HashMap<Key, Result<StoredState>>, holding: &Holding, now: Moment) -> Result<bool> {
-    match locks.get(&holding.key) {
-        Some(Ok(stored)) => Ok(stored.state.is_held_by(holding.id, now)),
-        Some(Err(error)) => Err(error.clone()),
-        None => Ok(false),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use bandog_core::{BlockedCalls, ClientId, Key, Member};
 
-use crate::{fault::Fault, job::Query, leases::Context, mutexes::micros, row::Row, session::Link};
+use crate::{context::Context, decisions::micros, fault::Fault, job::Query, row::Row, session::Link};
 
 /// Registers a client for this time, and deletes the rows of expired clients.
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);

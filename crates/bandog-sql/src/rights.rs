@@ -4,8 +4,8 @@ use bandog_core::{Error, Finding, Result};
 use tokio::time::timeout;
 
 use crate::{
+    context::Context,
     fault::Fault,
-    leases::Context,
     options::{Dialect, Layout, RowTable, SqlOptions},
     session::{Link, Session},
 };

@@ -1,21 +1,9 @@
 //! The tables: they are created when they are first used, and have a version.
 
-use std::fmt::Write as _;
-
 use bandog_core::{ClientId, Error, ErrorKind};
 
-use crate::{
-    fault::Fault,
-    leases::Context,
-    options::{Dialect, SqlOptions},
-    others,
-    row::Row,
-    session::Link,
-    statements::Statements,
-};
+use crate::{context::Context, fault::Fault, options::Dialect, others, row::Row, session::Link};
 
-/// The frame of the statements for an administrator.
-const PRINTED: &str = include_str!("../sql/postgres/printed.sql");
 /// The version of the tables that this program knows.
 const VERSION: &str = "1";
 /// The name of the row of `bandog_meta` that has the version of the tables.
@@ -24,44 +12,6 @@ const VERSION_NAME: &str = "version";
 const ID_NAME: &str = "id";
 /// The key of the advisory lock under which one session creates the tables: the bytes of `bandog` as a number.
 const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
-
-/// The statements for an administrator.
-pub(crate) fn text(options: &SqlOptions) -> String {
-    match options.dialect {
-        Dialect::Postgres => text_for_postgres(options),
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => text_for_mysql(options),
-    }
-}
-
-fn text_for_postgres(options: &SqlOptions) -> String {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let own: Vec<_> = options.own_tables().map(|(table, _)| table).collect();
-    let names = [("$schema", quoted(&options.schema)), ("$user", quoted(options.user())), ("$names", own.join(", "))];
-    let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
-    let mut text = filled.replace("$tables", &Statements::postgres().named(&options.tables).schema);
-    if let Some(table) = options.shared_table() {
-        // The table belongs to other programs, so it must exist.
-        let _ = writeln!(text, "grant select, insert, update on {table} to {};", quoted(options.user()));
-    }
-    text
-}
-
-/// The rights are a comment, because a part of an account is the host from which its user comes.
-#[cfg(feature = "mysql")]
-fn text_for_mysql(options: &SqlOptions) -> String {
-    let database = options.schema.replace('`', "``");
-    let mut text = Statements::mysql().named(&options.tables).schema;
-    text.push_str(";\n\n-- The user of the locks needs these rights. Replace % with the host of its account.\n");
-    let user = options.user().replace('\'', "''");
-    for (table, _) in options.own_tables() {
-        let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.{table} to '{user}'@'%';");
-    }
-    if let Some(table) = options.shared_table() {
-        let _ = writeln!(text, "-- grant select, insert, update on {table} to '{user}'@'%';");
-    }
-    text
-}
 
 /// What the schema of the URL has. On MySQL, it is the database.
 pub(crate) struct Found {

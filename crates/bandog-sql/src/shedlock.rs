@@ -5,114 +5,23 @@
 
 use std::collections::BTreeMap;
 
-use bandog_core::{ClaimId, Error, ErrorKind, Key, Result};
+use bandog_core::{Error, ErrorKind};
 
 use crate::{
+    context::Context,
     fault::Fault,
-    leases::Context,
-    options::{Dialect, RowTable, SessionZone, TableName},
+    options::{Dialect, RowTable, TableName},
     row::Row,
     session::Link,
-    statements::Statements,
+    shared_table::{Conversion, Table},
 };
 
-/// The sign before the holder of a row that is not a row of bandog.
-const SHARED: char = '!';
-/// The beginning of the state of a row whose name is spelled in another way.
-const SPELLED: &str = "spelled ";
 /// The length of the longest claim id.
 const HOLDER_LENGTH: i64 = 57;
 /// Minimum digits of the seconds: a rounded time could end a lease too early.
 const MIN_DIGITS: i64 = 3;
 /// Digits of a time in microseconds.
 const ALL_DIGITS: i64 = 6;
-
-/// Stands for a holder that is not a client of bandog. No claim has this id.
-pub(crate) const FOREIGN: ClaimId = ClaimId { client: ClaimId::OFFERED.client, number: 1 };
-
-/// What a session knows of a table of other programs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Table {
-    /// The table, and the column with the names, as statements name them.
-    quoted: String,
-    column: String,
-    /// Maximum length of a name, in characters. None: there is no limit.
-    longest: Option<usize>,
-    /// Whether names must be ASCII.
-    is_ascii: bool,
-    /// The character set and the collation of names. None: names are bytes.
-    collation: Option<(String, String)>,
-    /// Microseconds that are added to each time, because the server cuts the last digits.
-    slack: i64,
-    /// The expressions behind a time of the columns `lock_until` and `locked_at` that read and write it.
-    until: Conversion,
-    at: Conversion,
-}
-
-/// How PostgreSQL reads and writes a time of ShedLock: the digits of UTC, in a column with or without a zone. On MySQL, the
-/// session has the zone of the column.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Conversion {
-    read: String,
-    write: String,
-}
-
-impl Conversion {
-    fn new(dialect: Dialect, zone: Option<&SessionZone>) -> Self {
-        const UTC: &str = "at time zone 'UTC'";
-        match (dialect, zone) {
-            (Dialect::Postgres, None) => Self { read: UTC.into(), write: UTC.into() },
-            (Dialect::Postgres, Some(zone)) => {
-                let zone = format!("at time zone {}", zone.on_postgres());
-                Self { read: format!("{zone} {UTC}"), write: format!("{UTC} {zone}") }
-            }
-            #[cfg(feature = "mysql")]
-            (Dialect::MySql, _) => Self::default(),
-        }
-    }
-}
-
-impl Table {
-    /// Why this table cannot have a lock with this name.
-    pub(crate) fn refuse(&self, key: &Key) -> Option<Error> {
-        let Self { quoted, column, longest, .. } = self;
-        let count = key.as_str().chars().count();
-        if let Some(longest) = longest.filter(|longest| count > *longest) {
-            let message =
-                format!("the name has {count} characters, and the column {column} of {quoted} has room for {longest}");
-            return Some(Error::misused(message).at(key));
-        }
-        if self.is_ascii && !key.as_str().is_ascii() {
-            let message = format!(
-                "the column {column} of {quoted} does not have the character set utf8mb4, so names must be ASCII"
-            );
-            return Some(Error::misused(message).at(key));
-        }
-        None
-    }
-
-    /// The statements for this table.
-    pub(crate) fn fill(&self, statements: &Statements) -> Statements {
-        let of_table = |column: &str| match &self.collation {
-            Some((set, collation)) => format!("convert({column} using {set}) collate {collation}"),
-            None => column.to_owned(),
-        };
-        let values = [
-            ("$table", self.quoted.clone()),
-            ("$column", self.column.clone()),
-            ("$given", of_table("g.name")),
-            ("$name", of_table("l.name")),
-            ("$asked", of_table("$1")),
-            ("$slack", self.slack.to_string()),
-            ("$read_until", self.until.read.clone()),
-            ("$write_until", self.until.write.clone()),
-            ("$read_at", self.at.read.clone()),
-            ("$write_at", self.at.write.clone()),
-            ("$foreign", FOREIGN.to_string()),
-        ];
-        statements.filled(|text| values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value)))
-    }
-}
 
 /// Reads and checks the columns of the table.
 ///
@@ -257,19 +166,4 @@ impl Column {
             at: Conversion::default(),
         }
     }
-}
-
-/// The holder of a row of ShedLock's table: a claim, or a text that another program has written. None: the row is one of
-/// bandog.
-pub(crate) fn holder(owner: &str) -> Option<(ClaimId, Option<String>)> {
-    let holder = owner.strip_prefix(SHARED)?;
-    match holder.parse() {
-        Ok(id) if id != FOREIGN => Some((id, None)),
-        Ok(_) | Err(_) => Some((FOREIGN, Some(holder.to_owned()))),
-    }
-}
-
-/// The other spelling of a name, if this state of a row has one.
-pub(crate) fn other_spelling(state: &str) -> Option<&str> {
-    state.strip_prefix(SPELLED)
 }

@@ -13,8 +13,8 @@ use bandog_core::{
 };
 
 use crate::{
-    client::Statement, fault::Fault, job::Query, leases::Context, listen::Channel, options::Layout, row::Row,
-    session::Link, shedlock, value::Parameter,
+    channel::Channel, client::Statement, context::Context, fault::Fault, job::Query, options::Layout, row::Row,
+    session::Link, shared_table, value::Parameter,
 };
 
 /// The owner of a row whose holds are those of readers or of permits.
@@ -49,7 +49,7 @@ impl StoredState {
 
 /// Whether the holder stands for one that is not a client of bandog.
 fn is_foreign(holder: &Holder) -> bool {
-    holder.owner.as_ref().is_some_and(|owner| *owner == shedlock::FOREIGN.to_string())
+    holder.owner.as_ref().is_some_and(|owner| *owner == shared_table::FOREIGN.to_string())
 }
 
 /// Locks whose rows are locked by the open transaction.
@@ -373,10 +373,10 @@ pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
         Ok(Err(error))
     };
     let Ok(fence) = u64::try_from(fence).map(Fence::new) else { return foreign("a negative fence") };
-    if let Some(other) = text.and_then(shedlock::other_spelling) {
+    if let Some(other) = text.and_then(shared_table::other_spelling) {
         return foreign(&format!("the spelling {other:?}; the collation of the table does not distinguish the two"));
     }
-    let shared = owner.and_then(shedlock::holder);
+    let shared = owner.and_then(shared_table::holder);
     let foreign_holder = shared.as_ref().and_then(|(_, other)| other.clone());
     let state = match (text, owner, expires) {
         (Some(text), ..) => match text.parse::<LockState>() {

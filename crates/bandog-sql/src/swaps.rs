@@ -10,12 +10,12 @@ use bandog_core::{Error, Holding, Key, Record, Result, Swap, Swapped, Swaps, Ver
 use tokio::sync::oneshot;
 
 use crate::{
+    channel::Channel,
     client::{Statement, View},
+    context::Context,
     fault::Fault,
     job::Request,
-    leases::Context,
-    listen::Channel,
-    records::{is_held, read_locks, read_records},
+    record_rows::{is_held, read_locks, read_records},
     session::Link,
     states::{self, StoredState},
     value::Parameter,

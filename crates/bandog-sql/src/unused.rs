@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use bandog_core::{Fence, Key, Moment, NamesPage, Pattern, Result, Usage};
 
 use crate::{
+    context::Context,
     fault::Fault,
     job::Query,
-    leases::Context,
     session::Link,
     states::{self, Locked, Purpose, StoredState},
 };

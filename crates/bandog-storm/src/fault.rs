@@ -4,8 +4,8 @@
 use std::fmt;
 
 use crate::{
-    args::{Profile, StoreKind},
     history::Nanos,
+    settings::{Profile, StoreKind},
 };
 
 /// A kind of fault.

@@ -14,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+use bandog::Clock;
+
 use crate::{
     share::Share,
     step::{Reply, Step},
@@ -390,4 +392,9 @@ pub(crate) fn claim_number(id: &str) -> u64 {
 /// A duration in nanoseconds.
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// The time of the machine's clock.
+pub(crate) fn now() -> Nanos {
+    Clock::system().now().as_nanos()
 }

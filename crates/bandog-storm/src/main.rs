@@ -14,7 +14,9 @@ mod plan;
 mod probe;
 mod report;
 mod run;
+mod settings;
 mod share;
+mod sqlite_files;
 mod step;
 mod sweep;
 mod test_store;
@@ -27,7 +29,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::args::{Args, Role, StoreKind};
+use self::{
+    args::{Args, Role},
+    settings::StoreKind,
+};
 
 fn main() -> ExitCode {
     let args = Args::parse();

@@ -14,8 +14,7 @@ use bandog_testkit::{RawRedis, Wire};
 
 use crate::{
     fault::{Fault, FaultKind},
-    history::{Nanos, nanos},
-    worker_pool::now,
+    history::{Nanos, nanos, now},
 };
 
 /// Interval between two requests of the probe.

@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use serde_json::json;
 
 use crate::{
-    args::{Args, Profile, StoreKind},
+    args::Args,
     check::{Call, Findings, History, Violation},
     fault::{Fault, FaultKind},
     history::{Nanos, Outcome},
     plan,
+    settings::{Profile, StoreKind},
     step::Reply,
 };
 

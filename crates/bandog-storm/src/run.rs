@@ -10,16 +10,17 @@ use std::{
 use bandog::ConnectOptions;
 
 use crate::{
-    args::{Args, Profile, StoreKind},
+    args::Args,
     check::{self, History},
     fault::{Fault, FaultKind},
-    history::{Files, Log, nanos},
+    history::{Files, Log, nanos, now},
     nemesis::Nemesis,
     plan::{Kind, RESOURCES, TIMEOUT},
     report::Summary,
+    settings::{Profile, StoreKind},
     sweep,
     test_store::TestStore,
-    worker_pool::{Home, Size, WorkerPool, is_possible, now},
+    worker_pool::{Home, Size, WorkerPool, is_possible},
 };
 
 /// After the faults are removed, all tasks must end within this time. A task might have to wait for several long

@@ -11,11 +11,11 @@ use bandog_testkit::{RedisServer, Reply, Wire};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    args::StoreKind,
     fault::FaultKind,
-    nemesis,
     plan::{self, LIMIT, LONG_TTL, SLACK},
     probe::Probe,
+    settings::StoreKind,
+    sqlite_files,
     topology::{self, cluster::Cluster, quorum::Quorum, sentinel::Watched, server::Server},
 };
 
@@ -216,7 +216,7 @@ impl TestStore {
     /// The file whose path is the path of the database plus this ending.
     fn beside(&self, ending: &str) -> PathBuf {
         match self {
-            Self::Sqlite(path) => nemesis::beside(path, ending),
+            Self::Sqlite(path) => sqlite_files::beside(path, ending),
             _ => unreachable!("only SQLite has database files"),
         }
     }

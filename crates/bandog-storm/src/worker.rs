@@ -7,6 +7,8 @@ mod elections;
 mod handle;
 mod latches;
 mod memory;
+mod out;
+mod outcome;
 mod run_delay;
 mod section;
 mod task;
@@ -14,7 +16,7 @@ mod together;
 mod traffic;
 
 use std::{
-    io::{self, BufRead, Write},
+    io::{self, BufRead},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -26,11 +28,13 @@ use std::{
 use bandog::{Client, Clock, ConnectOptions, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use self::{client_context::ClientContext, memory::Shared, run_delay::RunDelays, task::Task, traffic::Traffic};
+use self::{
+    client_context::ClientContext, memory::Shared, out::print_line, run_delay::RunDelays, task::Task, traffic::Traffic,
+};
 use crate::{
-    args::WorkerArgs,
     history::{Event, Files, Log, nanos},
     plan::{Kind, STALL, TASKS_OF_KIND},
+    settings::WorkerArgs,
 };
 
 /// Prefix of the last line that a worker prints. The final number of its calls follows.
@@ -170,9 +174,4 @@ fn beat(args: &WorkerArgs) {
             }
         }
     });
-}
-
-fn print_line(line: &str) {
-    // The parent process might have ended.
-    let _ = writeln!(io::stdout().lock(), "{line}");
 }

@@ -2,13 +2,12 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use bandog::Clock;
 use bandog_testkit::{Process, Wire, is_alive};
 
 use crate::{
-    args::StoreKind,
-    history::{Files, Nanos},
+    history::{Files, Nanos, now},
     plan::{Kind, LONG_TTL, NAMES, PLACE, SESSION, TIMEOUT, TTL},
+    settings::StoreKind,
     test_store::TestStore,
     worker::{DONE, ENDED},
 };
@@ -199,11 +198,6 @@ impl Worker {
         let count = |line: &String| line.strip_prefix(DONE).or_else(|| line.strip_prefix(ENDED))?.trim().parse().ok();
         self.process.stdout().iter().rev().find_map(count).unwrap_or(0)
     }
-}
-
-/// The time of the machine's clock.
-pub(crate) fn now() -> Nanos {
-    Clock::system().now().as_nanos()
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -27,6 +27,7 @@ use crate::house::{files, root};
 const FREE: &[&str] = &[
     "bandog",
     "bandog-conformance",
+    "bandog-cli",
     "bandog-core",
     "bandog-cron",
     "bandog-exits",
@@ -38,8 +39,10 @@ const FREE: &[&str] = &[
     "bandog-redis",
     "bandog-redis-net",
     "bandog-schedule",
+    "bandog-sql",
     "bandog-sqlite",
     "bandog-sqlx",
+    "bandog-storm",
     "bandog-testkit",
     "bandog-tls",
     "bandog-zookeeper",

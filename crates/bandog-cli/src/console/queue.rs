@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use super::print;
+use super::out::print;
 
 /// Maximum number of queued items. Further items are dropped.
 const CAPACITY: usize = 256;

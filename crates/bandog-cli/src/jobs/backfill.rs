@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use bandog_cron::Time;
 use serde::Serialize;
 
-use super::{Common, JobsClient, nodes::Nodes};
+use super::{
+    client::{Common, JobsClient},
+    nodes::Nodes,
+};
 use crate::{exit_code::ExitCode, fault::Fault, print};
 
 /// Runs all ticks of a range of the past, one after another, also the ticks that ran before.

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use bandog::schedule::RunRow;
 
-use super::{Common, JobsClient, nodes::Nodes};
+use super::{
+    client::{Common, JobsClient},
+    nodes::Nodes,
+};
 use crate::{exit_code::ExitCode, fault::Fault, print};
 
 /// Cancels the waiting and the present runs of a job.

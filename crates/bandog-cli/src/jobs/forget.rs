@@ -8,7 +8,10 @@ use std::{
 use bandog::{ErrorKind, schedule::JobRow};
 use serde::Serialize;
 
-use super::{Common, JobsClient, nodes::Nodes};
+use super::{
+    client::{Common, JobsClient},
+    nodes::Nodes,
+};
 use crate::{
     confirm::confirm,
     console::{escaped, report},

@@ -6,7 +6,7 @@ use bandog::schedule::RunRow;
 use clap::builder::PossibleValuesParser;
 
 use super::{
-    Common, JobsClient,
+    client::{Common, JobsClient},
     words::{self, Clock, TableRow},
 };
 use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print};

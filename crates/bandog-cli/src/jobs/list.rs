@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use bandog::{Pattern, schedule::JobRow};
 
 use super::{
-    Common, JobsClient,
+    client::{Common, JobsClient},
     nodes::Nodes,
     words::{self, Clock, TableRow},
 };

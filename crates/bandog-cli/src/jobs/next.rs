@@ -8,7 +8,7 @@ use std::{
 use bandog::{Key, Pattern};
 
 use super::{
-    Common, JobsClient,
+    client::{Common, JobsClient},
     nodes::Nodes,
     words::{self, Clock, TableRow},
 };

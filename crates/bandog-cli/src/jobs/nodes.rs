@@ -9,7 +9,7 @@ use bandog::schedule::{NodeRow, Paused, Pauses};
 use serde::Serialize;
 
 use super::{
-    Common, JobsClient,
+    client::{Common, JobsClient},
     words::{self, Clock, TableRow},
 };
 use crate::{

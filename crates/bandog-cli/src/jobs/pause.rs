@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use bandog::schedule::Paused;
 
-use super::{Common, JobsClient, nodes::Nodes};
+use super::{
+    client::{Common, JobsClient},
+    nodes::Nodes,
+};
 use crate::{
     console::{escaped, report},
     exit_code::ExitCode,

@@ -6,7 +6,11 @@ use std::io::{self, Write};
 use bandog::{ErrorKind, Pattern, schedule::JobRow};
 use serde::Serialize;
 
-use super::{Common, JobsClient, nodes::Nodes, pause::reason};
+use super::{
+    client::{Common, JobsClient},
+    nodes::Nodes,
+    pause::reason,
+};
 use crate::{
     confirm::confirm,
     console::{escaped, report},

@@ -8,10 +8,14 @@ use std::{
 use bandog::schedule::{RunRow, State};
 use tokio::time::{Instant, sleep};
 
-use super::{Common, JobsClient, nodes::Nodes, words};
+use super::{
+    client::{Common, JobsClient},
+    nodes::Nodes,
+    words,
+};
 use crate::{
-    args,
     console::{StatusLine, escaped, report},
+    durations,
     exit_code::ExitCode,
     fault::Fault,
     print,
@@ -49,7 +53,7 @@ pub(super) struct Args {
     #[arg(long)]
     wait: bool,
     /// How long to wait for the end of the run. Without this option there is no limit.
-    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, requires = "wait")]
+    #[arg(long, value_name = "DUR", value_parser = durations::wait, allow_hyphen_values = true, requires = "wait")]
     timeout: Option<Duration>,
     #[command(flatten)]
     common: Common,

@@ -10,7 +10,7 @@ use bandog_cron::Time;
 use serde::Serialize;
 
 use super::{
-    Common, JobsClient,
+    client::{Common, JobsClient},
     nodes::Nodes,
     words::{self, Clock},
 };

@@ -16,10 +16,7 @@ use std::{
 
 use rustix::process::{Signal, setsid};
 
-use super::{
-    KILL_TIMEOUT,
-    process::{self, Process},
-};
+use super::process::{self, KILL_TIMEOUT, Process};
 use crate::{exit_code::ExitCode, fault::Fault};
 
 /// The hidden subcommand's name.

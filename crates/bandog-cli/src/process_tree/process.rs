@@ -1,11 +1,14 @@
 //! Processes, read from `/proc`.
 
-use std::{collections::HashMap, fs, io};
+use std::{collections::HashMap, fs, io, time::Duration};
 
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
+
+/// Timeout for killed processes to exit. Only processes that hang in the kernel or belong to another user take longer.
+pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A process, identified by its pid and its start time, because the kernel can reuse a pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

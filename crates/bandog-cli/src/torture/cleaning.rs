@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bandog::{ConnectOptions, Error, ErrorKind, Result};
+use bandog::{Client, ConnectOptions, Error, ErrorKind, Result};
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::{close, plan::Plan};
+use super::plan::Plan;
 use crate::store::Store;
 
 /// Interval between two attempts.
@@ -108,6 +108,11 @@ async fn remove(forget: impl AsyncFn(&str) -> Result<bool>, mut names: Vec<Strin
         }
         sleep(INTERVAL).await;
     }
+}
+
+/// Closes a client. An error means that it has ended already.
+pub(super) async fn close(client: &Client) {
+    let _ = client.close().await;
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio::time;
 
-use crate::{args, console, fault::Fault, process_tree::process::Process};
+use crate::{console, durations, fault::Fault, process_tree::process::Process};
 
 /// The signals that have a name here.
 const NAMES: [(&str, Signal); 10] = [
@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str) -> Result<Kill, String> {
         let names: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
         format!("{name:?} is none of the signals {}", names.join(", "))
     })?;
-    Ok(Kill { pid, signal, at: args::wait(at)? })
+    Ok(Kill { pid, signal, at: durations::wait(at)? })
 }
 
 /// The signals that are not sent yet.

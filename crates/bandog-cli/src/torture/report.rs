@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Args, cleaning::Cleaning, plan::Plan, tally::Figures};
+use super::{args::Args, cleaning::Cleaning, plan::Plan, tally::Figures};
 use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::Store};
 
 /// The result of a run.

@@ -6,7 +6,7 @@ use bandog::{Client, Guard};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    close,
+    cleaning::close,
     plan::{Name, Plan},
     tally::Tally,
 };

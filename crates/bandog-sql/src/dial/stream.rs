@@ -3,6 +3,10 @@
 use std::{
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -14,10 +18,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::{
-    Reset,
-    backend_key::{BackendPid, LoginReader},
-};
+use super::backend_key::{BackendPid, LoginReader};
 
 /// The transport of a connection.
 pub(super) enum Socket {
@@ -25,6 +26,21 @@ pub(super) enum Socket {
     Tls(Box<TlsStream<TcpStream>>),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
+}
+
+/// A switch of one connection. If the switch is set, closing the connection sends a TCP reset. The reset discards the
+/// requests that have not reached the server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reset(Arc<AtomicBool>);
+
+impl Reset {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A socket that can be closed with a TCP reset.

@@ -3,8 +3,8 @@
 use bandog_core::{Finding, Key};
 
 use crate::{
+    context::Context,
     fault::Fault,
-    leases::Context,
     options::{Dialect, Layout},
     session::Link,
 };

@@ -7,33 +7,15 @@ use std::{
 
 use bandog_core::{ClaimId, Error, Key, Result};
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
+    sync::{OwnedSemaphorePermit, mpsc, watch},
     time::{sleep_until, timeout, timeout_at},
 };
 
-use super::{Held, lock};
-use crate::{fault::Fault, leases::Context, session::Session};
-
-/// What a keeper does.
-pub(super) enum Command {
-    Take {
-        id: ClaimId,
-        from: Option<ClaimId>,
-        ttl: Duration,
-        /// Whether another claim of the same call is granted.
-        granted: watch::Receiver<bool>,
-        reply: oneshot::Sender<Result<bool>>,
-    },
-    Extend {
-        id: ClaimId,
-        ttl: Duration,
-        reply: oneshot::Sender<Result<bool>>,
-    },
-    Free {
-        id: ClaimId,
-        reply: oneshot::Sender<bool>,
-    },
-}
+use super::{
+    lock,
+    sessions::{Command, Held},
+};
+use crate::{context::Context, fault::Fault, session::Session};
 
 /// A claim that has the lock, and the session that has it.
 struct Hold {

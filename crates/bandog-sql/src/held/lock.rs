@@ -5,8 +5,8 @@ use std::time::Duration;
 use bandog_core::{Error, ErrorKind, Key};
 
 use crate::{
+    context::Context,
     fault::Fault,
-    leases::Context,
     options::{Dialect, Layout},
     row::Row,
     session::Link,

@@ -7,10 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::{Batch, Held};
-use crate::{
-    leases::{Sql, Want},
-    listen::Channel,
-};
+use crate::{channel::Channel, sql::Sql, want::Want};
 
 /// The time after which a claim is sent again if a session of another program has the lock. It sends no notification.
 const POLL: Duration = Duration::from_millis(250);

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use bandog_core::{Claim, ClaimId, ClientId, Key, Kind, Step, Swap};
+use bandog_core::{Claim, ClaimId, ClientId, ErrorKind, Key, Kind, Step, Swap};
 
 use super::*;
 use crate::{

@@ -10,8 +10,8 @@ use bandog_core::{Answer, Claim, ClaimId, Released};
 
 use super::text::LONG_LIST;
 use crate::{
+    decisions::{Decided, Decision, granted, micros},
     fault::Fault,
-    mutexes::{Decided, Decision, granted, micros},
     session::Link,
     statements::Statements,
     value::Parameter,

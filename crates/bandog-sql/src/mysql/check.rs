@@ -3,8 +3,8 @@
 use bandog_core::Finding;
 
 use crate::{
-    check::{clock, connections, limit_of_user},
     fault::Fault,
+    limits::{clock, connections, limit_of_user},
     options::SqlOptions,
     row::Row,
 };

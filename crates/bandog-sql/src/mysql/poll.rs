@@ -10,9 +10,10 @@ use bandog_core::Key;
 use tokio::time::{sleep, timeout};
 
 use crate::{
+    channel::Channel,
+    context::Context,
     fault::Fault,
-    leases::Context,
-    listen::{Channel, Listener},
+    listener::Listener,
     polled::PolledLease,
     session::{Link, Session},
 };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bandog_core::{Error, ErrorKind};
 
 use crate::{
+    context::Context,
     fault::Fault,
-    leases::Context,
     schema::{self, Found},
     session::{Decides, Link},
     shedlock::unknown_zone,

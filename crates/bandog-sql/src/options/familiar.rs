@@ -3,122 +3,10 @@
 use bandog_core::Result;
 
 use super::{
-    Dialect,
-    url::{Options, wrong},
+    dialect::Dialect,
+    names::{OTHER_NAMES, without_effect, wrong},
+    query::Options,
 };
-
-/// Options of libpq, and of drivers and pools for PostgreSQL, that have no effect here.
-const OF_POSTGRES: &[&str] = &[
-    "assumeMinServerVersion",
-    "cancelSignalTimeout",
-    "client_encoding",
-    "connect_timeout",
-    "connectTimeout",
-    "connection_limit",
-    "currentSchema",
-    "default_query_exec_mode",
-    "defaultRowFetchSize",
-    "keepalives",
-    "keepalives_count",
-    "keepalives_idle",
-    "keepalives_interval",
-    "krbsrvname",
-    "load_balance_hosts",
-    "loadBalanceHosts",
-    "loginTimeout",
-    "pgbouncer",
-    "pool_max_conn_idle_time",
-    "pool_max_conn_lifetime",
-    "pool_max_conns",
-    "pool_min_conns",
-    "pool_timeout",
-    "prepareThreshold",
-    "preparedStatementCacheQueries",
-    "preparedStatementCacheSizeMiB",
-    "reWriteBatchedInserts",
-    "socket_timeout",
-    "socketTimeout",
-    "sslcompression",
-    "sslsni",
-    "statement-cache-capacity",
-    "statement_cache_size",
-    "stringtype",
-    "tcp_user_timeout",
-    "tcpKeepAlive",
-];
-
-/// Options of drivers and pools for MySQL that have no effect here.
-#[cfg(feature = "mysql")]
-const OF_MYSQL: &[&str] = &[
-    "allowMultiQueries",
-    "allowPublicKeyRetrieval",
-    "autoReconnect",
-    "cachePrepStmts",
-    "characterEncoding",
-    "characterSetResults",
-    "charset",
-    "clientFoundRows",
-    "collation",
-    "connect_timeout",
-    "connectTimeout",
-    "connection_limit",
-    "connectionCollation",
-    "connectionTimeZone",
-    "forceConnectionTimeZoneToSession",
-    "interpolateParams",
-    "loc",
-    "maxAllowedPacket",
-    "maxPoolSize",
-    "minPoolSize",
-    "multiStatements",
-    "parseTime",
-    "pool",
-    "pool_max",
-    "pool_min",
-    "pool_timeout",
-    "prepStmtCacheSize",
-    "prepStmtCacheSqlLimit",
-    "readTimeout",
-    "rewriteBatchedStatements",
-    "serverTimezone",
-    "socket_timeout",
-    "socketTimeout",
-    "statement-cache-capacity",
-    "timezone",
-    "tinyInt1isBit",
-    "useLegacyDatetimeCode",
-    "useServerPrepStmts",
-    "useUnicode",
-    "writeTimeout",
-    "zeroDateTimeBehavior",
-];
-
-/// Other names of options of bandog, and these options.
-const OTHER_NAMES: &[(&str, &str)] = &[
-    ("ApplicationName", "application_name"),
-    ("applicationName", "application_name"),
-    ("targetServerType", "target_session_attrs"),
-    ("sslMode", "sslmode"),
-    ("ssl-mode", "sslmode"),
-    ("ssl_mode", "sslmode"),
-    ("ssl-ca", "sslrootcert"),
-    ("ssl-cert", "sslcert"),
-    ("ssl-key", "sslkey"),
-    ("unix_socket", "socket"),
-    ("unixSocket", "socket"),
-];
-
-/// Options that [`translate`] reads.
-const READ: &[&str] = &[
-    "channel_binding",
-    "fallback_application_name",
-    "gssencmode",
-    "requireSSL",
-    "ssl",
-    "target_session_attrs",
-    "tls",
-    "useSSL",
-];
 
 /// Options without an effect here whose value is a whole number in each client, and the unit. Another value is a mistake.
 const NUMBERS: &[(&str, &str)] = &[
@@ -129,21 +17,6 @@ const NUMBERS: &[(&str, &str)] = &[
     ("keepalives_interval", "whole seconds"),
     ("tcp_user_timeout", "whole milliseconds"),
 ];
-
-/// The names of the options that [`translate`] removes or renames.
-pub(super) fn names(dialect: Dialect) -> impl Iterator<Item = &'static str> {
-    let renamed = OTHER_NAMES.iter().map(|(name, _)| *name);
-    without_effect(dialect).iter().chain(READ).copied().chain(renamed)
-}
-
-/// The options that have no effect here.
-fn without_effect(dialect: Dialect) -> &'static [&'static str] {
-    match dialect {
-        Dialect::Postgres => OF_POSTGRES,
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => OF_MYSQL,
-    }
-}
 
 /// Removes the options that have no effect here, and gives the others the names that bandog knows.
 ///

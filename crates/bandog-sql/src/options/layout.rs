@@ -2,7 +2,7 @@
 
 use bandog_core::{Error, Result};
 
-use super::{Dialect, SqlOptions};
+use super::dialect::Dialect;
 
 /// Maximum length of an identifier that all databases have.
 const MAX_IDENTIFIER: usize = 63;
@@ -137,34 +137,6 @@ impl RowTable {
 fn is_identifier(text: &str) -> bool {
     let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     !text.is_empty() && text.chars().count() <= MAX_IDENTIFIER && text.chars().all(is_sign)
-}
-
-impl SqlOptions {
-    /// The table of other programs, as statements name it.
-    pub(crate) fn shared_table(&self) -> Option<String> {
-        match &self.layout {
-            Layout::Leases | Layout::Advisory => None,
-            Layout::ShedLock(table) | Layout::RowLock(RowTable { table, .. }) => Some(self.dialect.quoted(table)),
-        }
-    }
-
-    /// The tables of bandog, and the name of the first column of each.
-    pub(crate) fn own_tables(&self) -> impl Iterator<Item = (String, &'static str)> {
-        const TABLES: [(&str, &str); 6] = [
-            ("meta", "name"),
-            ("fence", "name"),
-            ("lease", "name"),
-            ("record", "name"),
-            ("line", "name"),
-            ("client", "id"),
-        ];
-        let further = match self.dialect {
-            Dialect::Postgres => None,
-            #[cfg(feature = "mysql")]
-            Dialect::MySql => Some(("channel", "name")),
-        };
-        TABLES.into_iter().chain(further).map(|(table, column)| (format!("{}{table}", self.tables), column))
-    }
 }
 
 impl Dialect {

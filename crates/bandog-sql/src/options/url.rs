@@ -1,14 +1,19 @@
 //! Parses the URL of a database.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 use bandog_net::{Login, PasswordFile};
 
-use super::{Address, Dialect, Layout, RowTable, SessionZone, SqlOptions, TableName, Tls, TlsFiles, familiar};
+use super::{
+    Address, SqlOptions, Tls, TlsFiles,
+    dialect::Dialect,
+    familiar,
+    layout::{Layout, RowTable, SessionZone, TableName},
+    names::{names, wrong},
+    query::{Options, decoded},
+};
 
-/// The form of a URL. Error messages show it.
-const FORM: &str = "postgres://user[:password]@host[:port]/database[?option=value], or mysql:// in the same form";
 const SCHEMES: &[(&str, Dialect)] = &[
     ("postgres", Dialect::Postgres),
     ("postgresql", Dialect::Postgres),
@@ -17,49 +22,69 @@ const SCHEMES: &[(&str, Dialect)] = &[
     #[cfg(feature = "mysql")]
     ("mariadb", Dialect::MySql),
 ];
-/// The options that are not those of other clients.
-const OWN: &[&str] = &[
-    "schema",
-    "tables",
-    "create",
-    "pooler",
-    "layout",
-    "mode",
-    "table",
-    "column",
-    "session_zone",
-    "connections",
-    "host",
-    "port",
-    "socket",
-    "user",
-    "password",
-    "password_file",
-    "application_name",
-    "options",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-];
 /// The words for a list of hosts with a socket.
 const BESIDE_SOCKET: &str =
     "has other hosts beside a Unix socket; name one socket, or each server by its host and port";
-/// The words for an unknown option that must not be shown.
-const PART_OF_PASSWORD: &str =
-    "an unknown option after password=, which can be a part of the password (in the password, write %26 for &)";
 /// Maximum length of an identifier in PostgreSQL.
 const MAX_IDENTIFIER: usize = 63;
 /// Maximum length of the beginning of the names of the tables. Every name has room for the rest of it.
 const MAX_TABLES: usize = 48;
 
-/// The names of the options that a URL with this scheme can have.
-pub(super) fn option_names(scheme: &str) -> impl Iterator<Item = &'static str> {
-    dialect(scheme).into_iter().flat_map(names)
-}
+impl SqlOptions {
+    /// Reads a URL: `postgres://user:password@host:5432/database`. The port is 5432 and the database has the name of the
+    /// user, unless the URL names them. Characters with a meaning in URLs are percent-encoded.
+    ///
+    /// - `?schema=NAME`: the schema of the tables; the default is `bandog`. It is created if it does not exist.
+    /// - `?tables=PREFIX`: the beginning of the names of the tables; the default is `bandog_`.
+    /// - `?create=false`: the tables must exist. Then the user needs no right to create them. See
+    ///   [`SqlOptions::schema_sql`].
+    /// - `?pooler=session`: a pooler, such as PgBouncer, is between the client and the server, and is in the mode
+    ///   `session`. Without this option, a pooler is refused.
+    /// - `?layout=shedlock`, and perhaps `&table=NAME` (the default is `shedlock`): mutexes are rows of the table of ShedLock,
+    ///   a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds of locks. The
+    ///   table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
+    ///   A table whose times depend on the time zone of a session (`timestamptz`, and on MySQL `timestamp`) is refused, unless
+    ///   `&session_zone=ZONE` names the zone of the sessions of ShedLock: `Area/City`, `UTC`, or an offset such as `+08:00`.
+    /// - `?mode=rowlock&table=NAME&column=NAME`: while a client holds a mutex, a transaction of the database has also locked the
+    ///   row of this name with `select … for update`. Programs that lock the same row exclude the mutex. There are no other
+    ///   kinds of locks. `?connections=NUMBER` is the maximum number of locks that a client holds at once; the default is 10.
+    /// - `?mode=advisory`, and perhaps `&connections=NUMBER`: the same with `pg_advisory_lock`, and on MySQL with `GET_LOCK`.
+    /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
+    /// - `?sslmode=disable` (the default), `prefer`, `require` or `verify-full`: the last two are the same here, and the client
+    ///   checks the certificate of the server. With `prefer`, the connection is encrypted if the server has TLS, and the
+    ///   certificate is not checked. `allow` is the same as `prefer`.
+    /// - `?sslrootcert=PATH`: the authorities that the client trusts instead of those of the system. `?sslcert=PATH` and
+    ///   `?sslkey=PATH`: the certificate of the client. All files are PEM.
+    ///
+    /// - `postgres://user@one:5432,two:5432/database`: servers of **one** cluster, of which one is the primary. A connection
+    ///   attempt tries them in this order, each for an equal share of its time, and uses the first one that answers and accepts
+    ///   writes. A host whose tables are not those that the client has used is refused with `Unavailable`.
+    /// - `?application_name=NAME`: the name of the sessions in `pg_stat_activity`; the default is `bandog`. `?options=-c%20NAME=VALUE`:
+    ///   settings for the start of each session, as in libpq.
+    /// - `?user=NAME` and `?password=PASSWORD`, if the URL names no user before its host. `?target_session_attrs=read-write` and
+    ///   `?channel_binding=prefer` are accepted. Options of pools and drivers, such as `connect_timeout` or `connection_limit`, are
+    ///   accepted and have no effect.
+    ///
+    /// With the feature `mysql`: `mysql://user:password@host:3306/database`, or `mariadb://`. The tables are in this
+    /// database, which must exist. The options for tables and TLS are the same. `?socket=/PATH`, with no host before it: the Unix
+    /// socket.
+    ///
+    /// # Errors
+    /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused). No message contains the password.
+    pub fn from_url(url: &str) -> Result<Self> {
+        let url = bandog_core::url_text(url)?;
+        read(url)
+    }
 
-fn names(dialect: Dialect) -> impl Iterator<Item = &'static str> {
-    OWN.iter().copied().chain(familiar::names(dialect))
+    /// The names of the options that [`SqlOptions::from_url`] accepts in URLs with this scheme. Of an unknown scheme, there are
+    /// none.
+    ///
+    /// ```
+    /// assert!(bandog_sql::SqlOptions::option_names("postgres").any(|name| name == "connect_timeout"));
+    /// ```
+    pub fn option_names(scheme: &str) -> impl Iterator<Item = &'static str> {
+        dialect(scheme).into_iter().flat_map(names)
+    }
 }
 
 fn dialect(scheme: &str) -> Option<Dialect> {
@@ -67,7 +92,7 @@ fn dialect(scheme: &str) -> Option<Dialect> {
 }
 
 /// Reads a URL. Messages contain no part of the URL that can be a part of a password.
-pub(super) fn read(url: &str) -> Result<SqlOptions> {
+fn read(url: &str) -> Result<SqlOptions> {
     let parts = url.split_once("://").and_then(|(scheme, rest)| Some((rest, dialect(scheme)?)));
     let (rest, dialect) = parts.ok_or_else(|| wrong("does not begin with postgres://"))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -147,121 +172,6 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         startup,
         timeout: Duration::from_secs(3),
     })
-}
-
-/// The options of a URL that are not read yet.
-pub(super) struct Options(BTreeMap<String, String>);
-
-impl Options {
-    /// Reads the options. The first unknown name in the order of the URL is refused: the next ones can be parts of its value.
-    fn read(dialect: Dialect, query: &str) -> Result<Self> {
-        let mut options = BTreeMap::new();
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            if names(dialect).all(|known| known != name) {
-                let shown = format!("the option {name:?}, which is unknown");
-                let what = if options.contains_key("password") { PART_OF_PASSWORD } else { &shown };
-                return Err(unknown(dialect, what, |_| true));
-            }
-            if options.insert(name.to_owned(), decoded("value of an option", value)?).is_some() {
-                return Err(wrong("has an option twice"));
-            }
-        }
-        Ok(Self(options))
-    }
-
-    pub(super) fn take(&mut self, name: &str) -> Option<String> {
-        self.0.remove(name).filter(|value| !value.is_empty())
-    }
-
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
-    /// Adds an option that the URL has under another name.
-    pub(super) fn set(&mut self, name: &str, value: String) -> Result<()> {
-        match self.0.insert(name.to_owned(), value) {
-            None => Ok(()),
-            Some(_) => Err(wrong(&format!("has the option {name:?} twice, under two names"))),
-        }
-    }
-
-    /// Gives an option another name.
-    pub(super) fn rename(&mut self, name: &str, other: &str) -> Result<()> {
-        match self.0.remove(name) {
-            Some(value) => self.set(other, value),
-            None => Ok(()),
-        }
-    }
-
-    /// The value of an option that is `true` or `false`.
-    fn take_switch(&mut self, name: &str, default: bool) -> Result<bool> {
-        match self.take(name).as_deref() {
-            None => Ok(default),
-            Some("true") => Ok(true),
-            Some("false") => Ok(false),
-            Some(_) => Err(wrong(&format!("has an unknown value of {name:?}; write true or false"))),
-        }
-    }
-
-    /// Whether the URL says that a pooler is used.
-    fn take_pooler(&mut self) -> Result<bool> {
-        match self.take("pooler").as_deref() {
-            None => Ok(false),
-            Some("session") => Ok(true),
-            Some(_) => Err(wrong("has an unknown value of \"pooler\"; a pooler must be in the mode session")),
-        }
-    }
-
-    fn check_empty(&self, dialect: Dialect) -> Result<()> {
-        let Some(name) = self.0.keys().next() else { return Ok(()) };
-        let what = match need(dialect, name) {
-            Need::Nothing => format!("the option {name:?}, which is not allowed here"),
-            Need::With(need) => format!("the option {name:?}, which needs {need}"),
-            Need::OtherServer(server) => format!("the option {name:?}, which is for {server} only"),
-        };
-        Err(unknown(dialect, &what, |other| !self.has(other)))
-    }
-}
-
-/// What a URL must have for an option.
-enum Need {
-    Nothing,
-    With(&'static str),
-    /// The option is for servers of this kind only.
-    OtherServer(&'static str),
-}
-
-fn need(dialect: Dialect, option: &str) -> Need {
-    const SOCKET: &str = "a Unix socket, so no host before the database";
-    match (dialect, option) {
-        (_, "connections") => Need::With("mode=rowlock or mode=advisory"),
-        (_, "table") => Need::With("mode=rowlock or layout=shedlock"),
-        (_, "column") => Need::With("mode=rowlock"),
-        (_, "session_zone") => Need::With("layout=shedlock"),
-        (Dialect::Postgres, "host" | "port") => Need::With(SOCKET),
-        (Dialect::Postgres, "socket") => Need::OtherServer("MySQL"),
-        #[cfg(feature = "mysql")]
-        (Dialect::MySql, "socket") => Need::With(SOCKET),
-        #[cfg(feature = "mysql")]
-        (Dialect::MySql, "schema" | "pooler" | "host" | "port" | "options") => Need::OtherServer("PostgreSQL"),
-        #[cfg(feature = "mysql")]
-        (Dialect::MySql, "sslmode" | "sslrootcert" | "sslcert" | "sslkey") => {
-            Need::With("a host, as a Unix socket has no TLS")
-        }
-        (_, _) => Need::Nothing,
-    }
-}
-
-/// The error of an option that is unknown or not allowed. It lists the known options of this kind.
-fn unknown(dialect: Dialect, what: &str, is_listed: impl Fn(&str) -> bool) -> Error {
-    let known = |name: &&str| match need(dialect, name) {
-        Need::Nothing => Some((*name).to_owned()),
-        Need::With(need) => Some(format!("{name} (with {need})")),
-        Need::OtherServer(_) => None,
-    };
-    let known: Vec<_> = OWN.iter().filter(|name| is_listed(name)).filter_map(known).collect();
-    Error::misused(format!("the URL of the database has {what}; {} are known", known.join(", ")))
 }
 
 /// The address of the first host, and the other hosts.
@@ -403,17 +313,4 @@ fn check_identifier(what: &str, text: &str, longest: usize) -> Result<()> {
     Err(Error::misused(format!(
         "the {what} {text:?} must have 1 to {longest} lower-case letters, digits and _, and not begin with a digit"
     )))
-}
-
-fn decoded(what: &str, text: &str) -> Result<String> {
-    let decoded = percent_encoding::percent_decode_str(text).decode_utf8().map(String::from);
-    let decoded = decoded.map_err(|_| wrong(&format!("has a {what} that is not UTF-8")))?;
-    if decoded.contains('\0') {
-        return Err(wrong(&format!("has a {what} with a null character")));
-    }
-    Ok(decoded)
-}
-
-pub(super) fn wrong(what: &str) -> Error {
-    Error::misused(format!("the URL of the database {what}; expected {FORM}"))
 }

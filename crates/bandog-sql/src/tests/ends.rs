@@ -7,8 +7,8 @@ use super::options;
 #[cfg(feature = "mysql")]
 use super::options_of_mysql;
 use crate::{
+    context::Context,
     job::{Query, Request},
-    leases::Context,
     options::SqlOptions,
     records::Read,
     session::Session,

@@ -13,10 +13,11 @@ use super::options;
 use crate::{
     Sql,
     apply::Steps,
+    context::Context,
+    decisions::Decision,
     fault::Fault,
     job::Request,
-    leases::Context,
-    mutexes::{self, Decision},
+    mutexes,
     row::Row,
     session::{Link, Session},
     statements::Statements,

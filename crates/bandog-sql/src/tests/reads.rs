@@ -8,7 +8,7 @@ use super::options;
 #[cfg(feature = "mysql")]
 use super::options_of_mysql;
 use crate::{
-    Sql, job::Query, leases::Context, options::SqlOptions, records::Read, session::Session, statements::Statements,
+    Sql, context::Context, job::Query, options::SqlOptions, records::Read, session::Session, statements::Statements,
 };
 
 /// The ttl of the lease.

@@ -4,8 +4,8 @@ use mysql_async::prelude::Queryable;
 
 use super::{MARIADB, options_of_mysql};
 use crate::{
+    context::Context,
     fault::Fault,
-    leases::Context,
     options::SqlOptions,
     session::{Link, Session},
     statements::Statements,

@@ -18,8 +18,8 @@ use super::options;
 use super::options_of_mysql;
 use crate::{
     apply::Steps,
+    context::Context,
     job::Request,
-    leases::Context,
     mutexes::Renewals,
     options::{Dialect, SqlOptions},
     session::{Link, Session},

@@ -3,7 +3,8 @@
 
 use super::{
     Findings, History,
-    steps::{HORIZON, StepCall},
+    facts::StepCall,
+    steps::HORIZON,
     waits::{Span, disturbed, merged},
 };
 use crate::{

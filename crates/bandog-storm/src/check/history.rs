@@ -8,7 +8,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{observers::Observation, order::Position, steps::StepCall};
+use super::facts::{Observation, Position, StepCall};
 use crate::{
     fault::{Fault, FaultKind},
     history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb, nanos},

@@ -4,10 +4,7 @@
 //! The store applies an operation at some time between the begin and the end of its call. So for each observation there
 //! is a least and a greatest number of count-downs that the store can have applied before.
 
-use super::{
-    Findings, History,
-    steps::{HORIZON, StepCall},
-};
+use super::{Findings, History, facts::StepCall, steps::HORIZON};
 use crate::{
     history::Nanos,
     plan::LATCHES,

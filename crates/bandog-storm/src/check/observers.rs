@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use super::{
     Call, Findings, History,
+    facts::Observation,
     waits::{Span, disturbed, merged},
 };
 use crate::{
-    history::{CallId, Nanos, Outcome},
+    history::{Nanos, Outcome},
     plan::ELECTIONS,
     share::Share,
 };
@@ -17,21 +18,6 @@ const ORDER: &str = "an observer sees the leaders in their order";
 const UNKNOWN: &str = "each reported leader is a candidate, with its fence";
 const FORMER: &str = "no leader is reported after it has resigned";
 const MISSING: &str = "a leader is reported while it is the leader";
-
-/// A report about the leader of an election.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Observation {
-    /// The client and the task that asked.
-    pub(crate) by: (u32, u32),
-    /// The beginning and the end of the question.
-    pub(crate) from: Nanos,
-    pub(crate) at: Nanos,
-    pub(crate) name: usize,
-    /// Whether an observer reported a change. Else the present leader was asked for.
-    pub(crate) follows: bool,
-    /// The fence, the client and the call of the leader.
-    pub(crate) leader: Option<(u64, u32, CallId)>,
-}
 
 /// Checks all elections.
 pub(super) fn check(history: &History, findings: &mut Findings) {

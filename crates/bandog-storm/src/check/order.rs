@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Call, Findings, History};
+use super::{Call, Findings, History, facts::Position};
 use crate::{fault::FaultKind, history::Nanos, share::Share};
 
 const QUEUE: &str = "a fair mutex is granted in the order of its queue";
@@ -15,19 +15,6 @@ const PLACE_EXPIRES: Nanos = 2;
 /// If a client could not reach the store for this time in total, the answer of its grant might have come too late. Then
 /// the call claims again, at the end of the queue.
 const ANSWER_IS_LATE: Nanos = 200_000_000;
-
-/// A claim at a position of a queue.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Position {
-    /// The client and the task that asked for the queue.
-    pub(crate) by: (u32, u32),
-    /// The beginning and the end of the question.
-    pub(crate) from: Nanos,
-    pub(crate) at: Nanos,
-    pub(crate) name: usize,
-    pub(crate) position: u32,
-    pub(crate) claim: u64,
-}
 
 /// Checks the order under one name.
 pub(super) fn check(history: &History, name: usize, findings: &mut Findings) {

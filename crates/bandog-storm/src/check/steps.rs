@@ -1,77 +1,16 @@
 //! Calls for latches and barriers, from their beginning to their end.
 
-use std::fmt;
-
-use super::{Findings, History, calls::Pauses};
+use super::{Findings, History, pauses::Pauses};
 use crate::{
-    history::{CallId, Nanos},
+    history::Nanos,
     step::{Reply, Step},
 };
 
 const NEVER: &str = "every call ends";
 const ANSWER: &str = "a correct call gets a documented answer";
 
-/// If a call ended without an answer, its operation is not applied later than this time after the end: the client
-/// repeats it for three request timeouts, and faults hold requests back for at most 1.1 s.
-const MAYBE_APPLIED: Nanos = 10_000_000_000;
 /// An earlier call has ended before the present call began if it began this time earlier. The longest calls are shorter.
 pub(super) const HORIZON: Nanos = 60_000_000_000;
-
-/// A call for a latch or a barrier.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StepCall {
-    pub(crate) client: u32,
-    /// The number of the client's process.
-    pub(crate) process: u32,
-    pub(crate) id: CallId,
-    pub(crate) task: u32,
-    pub(crate) name: usize,
-    pub(crate) step: Step,
-    /// The time limit of the call.
-    pub(crate) limit: Nanos,
-    pub(crate) began: Nanos,
-    /// The time and the result of the call's end.
-    pub(crate) answer: Option<(Nanos, Reply)>,
-    /// The time at which the client's process was killed.
-    pub(crate) killed: Option<Nanos>,
-}
-
-impl StepCall {
-    pub(crate) fn reply(&self) -> Option<Reply> {
-        self.answer.map(|(_, reply)| reply)
-    }
-
-    /// Whether the store has answered the call.
-    pub(super) fn is_sure(&self) -> bool {
-        self.reply().is_some_and(Reply::is_sure)
-    }
-
-    /// The time at which the call ended, or at which its process was killed.
-    pub(crate) fn ended(&self) -> Nanos {
-        self.answer.map(|(at, _)| at).or(self.killed).unwrap_or(Nanos::MAX)
-    }
-
-    /// The latest time at which the store may have applied the operation.
-    pub(super) fn latest(&self) -> Nanos {
-        if self.is_sure() { self.ended() } else { self.ended().saturating_add(MAYBE_APPLIED) }
-    }
-
-    /// Whether the store may have applied the operation at some time between `from` and `to`.
-    pub(super) fn may_be_between(&self, from: Nanos, to: Nanos) -> bool {
-        self.began <= to && self.latest() >= from
-    }
-}
-
-impl fmt::Display for StepCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, task, id, step, .. } = self;
-        write!(f, "client {client} task {task} call {id} ({step}")?;
-        match self.answer {
-            Some((_, reply)) => write!(f, ", answer: {reply})"),
-            None => f.write_str(")"),
-        }
-    }
-}
 
 /// Checks that each of these calls ended in time, with a documented result.
 pub(super) fn check(history: &History, pauses: &Pauses, findings: &mut Findings) {

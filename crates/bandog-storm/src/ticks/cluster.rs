@@ -16,14 +16,14 @@ use bandog::{
 use bandog_testkit::{Process, RedisServer, Wire};
 
 use super::{
-    StoreKind, TicksArgs,
+    args::{StoreKind, TicksArgs},
     history::{End, Harm, HarmKind, History, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
     jobs,
     schedule::Jobs,
 };
 use crate::{
-    nemesis::{self, has_write_lock, stop_while_writing},
-    worker_pool::now,
+    history::now,
+    sqlite_files::{self, has_write_lock, stop_while_writing},
 };
 
 /// The lease of a node. It is short, so that many leases are lost.
@@ -250,15 +250,15 @@ impl Cluster {
     fn delete_log(&mut self) {
         let NodeStore::Sqlite(path) = &self.store else { return };
         let from = now();
-        nemesis::delete_log(path, &mut fastrand::Rng::new());
-        nemesis::await_log(path);
+        sqlite_files::delete_log(path, &mut fastrand::Rng::new());
+        sqlite_files::await_log(path);
         self.record_harm(HarmKind::LogDeleted, None, from);
     }
 
     /// The file that contains SQLite's own locks. `None` for Redis.
     fn shared_memory(&self) -> Option<PathBuf> {
         let NodeStore::Sqlite(path) = &self.store else { return None };
-        Some(nemesis::beside(path, "-shm"))
+        Some(sqlite_files::beside(path, "-shm"))
     }
 
     /// Number of runs that have started so far.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::json;
 
 use super::{
-    StoreKind, TicksArgs,
+    args::{StoreKind, TicksArgs},
     check::{Findings, check},
     history::{HarmKind, History, Nanos},
     lock::Outcome,

@@ -6,9 +6,9 @@ use bandog::{Client, Clock};
 
 use super::handle::Proof;
 use crate::{
-    args::WorkerArgs,
     history::{CallId, Event, Files, Log, Nanos, Outcome, ResourceWrite, claim_number, nanos},
     plan::RESOURCES,
+    settings::WorkerArgs,
 };
 
 /// One client and its files.

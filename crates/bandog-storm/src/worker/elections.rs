@@ -5,7 +5,7 @@ use std::time::Duration;
 use bandog::{Election, ErrorKind, Leader, Leadership};
 use tokio::time;
 
-use super::{section::hold, task::Task, traffic::outcome};
+use super::{outcome::outcome, section::hold, task::Task};
 use crate::{
     history::{CallId, Event, Nanos, Outcome, Verb, nanos},
     plan::{self, ELECTIONS, TTL},

@@ -8,6 +8,7 @@ use bandog::{
 };
 use bandog_conformance::wrap::{Forgetful, Lossy, Stopped, Which};
 
+use super::out::print_line;
 use crate::{plan::Kind, sweep::sweep};
 
 pub(super) type ForgetfulStore = Forgetful<Memory>;
@@ -54,7 +55,7 @@ impl Shared {
             ["forget", name] => self.forget(name),
             _ => panic!("unknown order {order:?}"),
         }
-        super::print_line("obeyed");
+        print_line("obeyed");
     }
 
     /// Makes the store lose this lock.

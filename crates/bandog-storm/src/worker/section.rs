@@ -11,7 +11,7 @@ use tokio::time;
 use super::{
     client_context::ClientContext,
     handle::{Handle, Held, Proof},
-    traffic::outcome,
+    outcome::outcome,
 };
 use crate::{
     history::{CallId, Event, Outcome, Verb, nanos},

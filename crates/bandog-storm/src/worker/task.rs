@@ -14,8 +14,8 @@ use tokio::time;
 
 use super::client_context::ClientContext;
 use crate::{
-    args::WorkerArgs,
     history::{Event, Nanos, nanos},
+    settings::WorkerArgs,
     step::{Reply, Step},
 };
 

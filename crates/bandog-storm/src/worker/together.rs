@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tokio::time;
 
-use super::traffic::{CallParams, Traffic, outcome};
+use super::{
+    outcome::outcome,
+    traffic::{CallParams, Traffic},
+};
 use crate::{
     history::{CallId, Outcome, Verb},
     plan::{Kind, LONG},

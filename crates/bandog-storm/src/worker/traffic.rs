@@ -9,18 +9,19 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Error, ErrorKind, Result};
+use bandog::Result;
 use tokio::time;
 
 use super::{
     client_context::ClientContext,
     handle::{Handle, Held},
+    outcome::outcome,
     section::Section,
 };
 use crate::{
-    args::WorkerArgs,
     history::{CallId, Event, Nanos, Outcome, Verb, claim_number, nanos},
     plan::{self, GREATER_LIMIT, HOT, Kind, LIMIT, LONG, LONG_TASKS, RESOURCES},
+    settings::WorkerArgs,
     share::Share,
 };
 
@@ -259,20 +260,5 @@ impl Traffic {
     /// The names of this kind.
     fn names_of(&self, kind: Kind) -> Vec<usize> {
         (0..self.names).filter(|name| Kind::of_name(*name, &self.kinds) == kind).collect()
-    }
-}
-
-/// The outcome that the history records for this error of a call for this share of a lock.
-pub(super) fn outcome(error: &Error, share: Share) -> Outcome {
-    match error.kind() {
-        ErrorKind::Unavailable => Outcome::Unavailable,
-        ErrorKind::NotReplicated => Outcome::NotReplicated,
-        ErrorKind::Lost => Outcome::Lost,
-        ErrorKind::Closed => Outcome::Closed,
-        ErrorKind::Misused if share.permits() > 0 => Outcome::OtherLimit,
-        _ => {
-            eprintln!("storm: {error}");
-            Outcome::Refused
-        }
     }
 }

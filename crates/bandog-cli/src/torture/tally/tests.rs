@@ -5,7 +5,10 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use bandog::{Client, ConnectOptions, Guard, backend::Kind};
 
 use super::{
-    super::plan::{Family, Name, Plan},
+    super::{
+        family::Family,
+        plan::{Name, Plan},
+    },
     Tally, Use,
 };
 

@@ -1,0 +1,232 @@
+//! The subscribers of a backend, and what its notifications have said.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bandog_core::{Claim, ClaimId, Error, Key, Kind, Notifier, Result};
+use tokio::{
+    sync::{Notify, oneshot},
+    task::AbortHandle,
+};
+
+use crate::{channel::Channel, polled::PolledLease};
+
+/// The subscribers of a backend.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    state: Mutex<State>,
+    /// Notified when the subscribers have changed.
+    changed: Notify,
+    /// Notified when a lane needs the connection.
+    yielding: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    channels: HashMap<Channel, Subscribers>,
+    last_number: u64,
+    /// The task. None before the first subscriber.
+    task: Option<AbortHandle>,
+}
+
+/// The subscribers of a channel.
+#[derive(Debug, Default)]
+struct Subscribers {
+    notifiers: Vec<(u64, Notifier)>,
+    /// The claims of mutexes that wait for this channel, with the numbers of their subscriptions.
+    claims: Vec<(u64, Key, ClaimId)>,
+    /// The lease of the lock, as the last poll has seen it.
+    lease: Option<PolledLease>,
+    /// When this client has changed the lease, or was notified that another client has. Polls that were sent before it say
+    /// nothing.
+    forgotten_at: Option<Instant>,
+    /// Whether the session listens to the channel.
+    is_active: bool,
+    /// The callers that wait until the session listens.
+    callers: Vec<oneshot::Sender<Result<()>>>,
+}
+
+impl Listener {
+    /// Whether a channel has a subscriber.
+    pub(crate) fn has(&self, channel: Channel) -> bool {
+        self.state().channels.get(&channel).is_some_and(|subscribers| !subscribers.notifiers.is_empty())
+    }
+
+    /// Adds a subscriber. If no task runs, `start` starts one. Returns the number of the subscriber, and a receiver if the
+    /// session does not listen to the channel yet.
+    pub(crate) fn add(
+        &self,
+        start: impl FnOnce() -> AbortHandle,
+        channel: Channel,
+        claim: Option<&Claim>,
+        notifier: Notifier,
+    ) -> (u64, Option<oneshot::Receiver<Result<()>>>) {
+        let mut state = self.state();
+        state.last_number += 1;
+        let number = state.last_number;
+        if state.task.as_ref().is_none_or(AbortHandle::is_finished) {
+            state.channels.values_mut().for_each(|subscribers| subscribers.is_active = false);
+            state.task = Some(start());
+        }
+        let subscribers = state.channels.entry(channel).or_default();
+        subscribers.notifiers.push((number, notifier));
+        let claim = claim.filter(|claim| matches!(claim.kind, Kind::Mutex));
+        subscribers.claims.extend(claim.map(|claim| (number, claim.key.clone(), claim.id)));
+        if subscribers.is_active {
+            return (number, None);
+        }
+        let (caller, confirmed) = oneshot::channel();
+        subscribers.callers.push(caller);
+        self.changed.notify_one();
+        (number, Some(confirmed))
+    }
+
+    pub(crate) fn remove(&self, channel: Channel, number: u64) {
+        let mut state = self.state();
+        let Some(subscribers) = state.channels.get_mut(&channel) else { return };
+        subscribers.notifiers.retain(|(other, _)| *other != number);
+        subscribers.claims.retain(|(other, ..)| *other != number);
+        if subscribers.notifiers.is_empty() {
+            state.channels.remove(&channel);
+            self.changed.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The channels that have subscribers.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn channels(&self) -> Vec<Channel> {
+        self.state().channels.keys().copied().collect()
+    }
+
+    /// The names for whose mutexes claims wait, and their channels.
+    pub(crate) fn waited_for(&self) -> HashMap<Key, Channel> {
+        let state = self.state();
+        let claims = state.channels.iter().flat_map(|(channel, found)| found.claims.iter().map(move |c| (c, channel)));
+        claims.map(|((_, key, _), channel)| (key.clone(), *channel)).collect()
+    }
+
+    /// Records what a poll has seen of the leases of these names. A channel with several names says nothing.
+    pub(crate) fn polled(&self, names: &HashMap<Key, Channel>, leases: &HashMap<String, PolledLease>) {
+        let mut state = self.state();
+        for (key, channel) in names {
+            let Some(found) = state.channels.get_mut(channel) else { continue };
+            let is_only = found.claims.iter().all(|(_, other, _)| other == key);
+            let lease = leases.get(key.as_str()).filter(|_| is_only).cloned();
+            found.lease = lease.map(|lease| lease.after(found.lease.as_ref()).unless_asked_before(found.forgotten_at));
+        }
+    }
+
+    /// Forgets what a poll has seen of this lock: this client changes it.
+    pub(crate) fn forget_lease(&self, key: &Key) {
+        self.forget(Channel::of_lock(key));
+    }
+
+    pub(crate) fn forget(&self, channel: Channel) {
+        if let Some(found) = self.state().channels.get_mut(&channel) {
+            found.forgotten_at = Some(Instant::now());
+            if let Some(lease) = &mut found.lease {
+                lease.asked_at = None;
+            }
+        }
+    }
+
+    /// The time for which a claim that the store has refused before is still busy, as far as a poll has seen. The release of
+    /// the lock notifies the subscriber of the claim.
+    pub(crate) fn busy_for(&self, claim: &Claim) -> Option<Duration> {
+        let state = self.state();
+        let found = state.channels.get(&Channel::of_lock(&claim.key))?;
+        let is_subscribed = found.claims.iter().any(|(_, key, id)| *key == claim.key && *id == claim.id);
+        found.lease.as_ref().filter(|_| is_subscribed && found.is_active)?.busy_for(claim)
+    }
+
+    /// Waits until the subscribers have changed.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether claims wait for mutexes.
+    pub(crate) fn has_claims(&self) -> bool {
+        self.state().channels.values().any(|found| !found.claims.is_empty())
+    }
+
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.state().channels.is_empty()
+    }
+
+    pub(crate) fn notify(&self, channel: Channel) {
+        for (_, notifier) in self.state().channels.get(&channel).into_iter().flat_map(|found| &found.notifiers) {
+            notifier.notify();
+        }
+    }
+
+    /// Records that the session listens to this channel. The subscribers of an earlier session are notified, because they
+    /// may have missed a notification.
+    pub(crate) fn confirm(&self, channel: Channel, is_new_session: bool) {
+        let mut state = self.state();
+        let Some(subscribers) = state.channels.get_mut(&channel) else { return };
+        subscribers.is_active = true;
+        subscribers.callers.drain(..).for_each(|caller| drop(caller.send(Ok(()))));
+        if is_new_session {
+            subscribers.notifiers.iter().for_each(|(_, notifier)| notifier.notify());
+        }
+    }
+
+    /// Confirms the channels to which the session listens already: their last subscriber left and another one came before
+    /// the session stopped listening.
+    pub(crate) fn confirm_known(&self, listening: &HashSet<Channel>) {
+        let known = |(channel, found): (&Channel, &Subscribers)| {
+            (!found.is_active && listening.contains(channel)).then_some(*channel)
+        };
+        let known: Vec<_> = self.state().channels.iter().filter_map(known).collect();
+        known.into_iter().for_each(|channel| self.confirm(channel, false));
+    }
+
+    /// Closes the connection, if there is one, and leaves it to a lane.
+    pub(crate) fn yield_connection(&self) {
+        self.yielding.notify_waiters();
+    }
+
+    /// Waits until a lane needs the connection.
+    pub(crate) async fn yielding(&self) {
+        self.yielding.notified().await;
+    }
+
+    /// Ends the task.
+    pub(crate) fn close(&self) {
+        if let Some(task) = self.state().task.take() {
+            task.abort();
+        }
+    }
+
+    /// Records that the session has ended.
+    pub(crate) fn session_ended(&self) {
+        for subscribers in self.state().channels.values_mut() {
+            (subscribers.is_active, subscribers.lease) = (false, None);
+        }
+    }
+
+    /// Sends this error to the callers that wait.
+    pub(crate) fn refuse(&self, error: &Error) {
+        for subscribers in self.state().channels.values_mut() {
+            subscribers.callers.drain(..).for_each(|caller| drop(caller.send(Err(error.clone()))));
+        }
+    }
+
+    /// The commands that make the session listen to exactly the channels that have subscribers.
+    pub(crate) fn difference(&self, listening: &HashSet<Channel>) -> (Vec<Channel>, Vec<Channel>) {
+        let state = self.state();
+        let missing = state.channels.keys().filter(|channel| !listening.contains(channel)).copied().collect();
+        let needless = listening.iter().filter(|channel| !state.channels.contains_key(channel)).copied().collect();
+        (missing, needless)
+    }
+}
+
+#[cfg(test)]
+mod tests;
