@@ -11,9 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Barrier, ClientOptions, Election, Mutex, Notifications, OutageReporter, Owner, RwLock, Semaphore, blocking,
-    engine::{Msg, Ticket},
-    handle::Handle,
-    prefix,
+    engine::Msg, handle::Handle, prefix, terms::Ticket,
 };
 
 /// A client of one store. [`Client::mutex`] makes the locks of a client. Clones are the same client. The client lives

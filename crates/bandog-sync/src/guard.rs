@@ -11,14 +11,16 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Kind, Moment, Result, SqlStatement};
+use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Result, SqlStatement};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Client, Owner,
     caller::Caller,
-    engine::{DowngradeRequest, HoldId, Lane, Msg, SlotId, Ticket, TurnGrant},
+    engine::{DowngradeRequest, Msg, TurnGrant},
     handle::Handle,
+    lane::Lane,
+    turn::{Turn, lost},
     turn_status::{TurnState, TurnStatus},
 };
 
@@ -33,11 +35,12 @@ use crate::{
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
     turn: Arc<Turn>,
+    handle: Arc<Handle>,
 }
 
 impl Guard {
-    pub(crate) fn of(turn: Arc<Turn>) -> Self {
-        Self { turn }
+    pub(crate) fn of(turn: Arc<Turn>, handle: Arc<Handle>) -> Self {
+        Self { turn, handle }
     }
 
     /// The fencing token of this lock: a number that is larger than the number of every earlier holder. An [`Owner`]
@@ -56,7 +59,7 @@ impl Guard {
     /// have the condition that this claim still holds the lock. Several calls of this client can get the lock one after
     /// another under the same claim. The guards of these calls return the same value.
     pub fn holding(&self) -> Holding {
-        let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
+        let id = ClaimId { client: self.handle.id, number: self.turn.hold };
         Holding { key: self.turn.key().clone(), id }
     }
 
@@ -95,7 +98,7 @@ impl Guard {
             }
         }
         let (holding, fence) = (self.holding(), self.fence());
-        let client = Client::of(Arc::clone(&self.turn.handle));
+        let client = Client::of(Arc::clone(&self.handle));
         client.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
     }
 
@@ -108,7 +111,7 @@ impl Guard {
 
     /// Time until the lock is lost if no further renewal succeeds. Zero if the lock is lost.
     pub fn remaining(&self) -> Duration {
-        self.turn.status.remaining(self.turn.handle.clock.now())
+        self.turn.status.remaining(self.handle.clock.now())
     }
 
     /// The ttl with which the lock was taken: its fixed lease, or the ttl of the client's watchdog. If the holder stops, the
@@ -152,7 +155,7 @@ impl Guard {
     pub fn expiring(&self, grace: Duration) -> Expiring {
         // If the engine has ended, this message is not received. In that case the turn is lost, so the future resolves.
         let (slot, hold, ticket) = (self.turn.slot.clone(), self.turn.hold, self.turn.ticket);
-        let _ = self.turn.handle.send(Msg::WarnBefore { slot, hold, ticket, grace });
+        let _ = self.handle.send(Msg::WarnBefore { slot, hold, ticket, grace });
         Expiring(self.watch_deadline(grace))
     }
 
@@ -172,11 +175,11 @@ impl Guard {
     /// If this future is dropped, the lock is released nevertheless. This is true even before the first poll.
     pub async fn release(self) -> Result<()> {
         let held = self.check_held();
-        self.turn.handle.check_process().map_err(|error| error.at(self.key()))?;
+        self.handle.check_process().map_err(|error| error.at(self.key()))?;
         let Some(mut turn) = Arc::into_inner(self.turn) else { return held };
         let (report, answer) = oneshot::channel();
         turn.report = Some(report);
-        let (key, max_hold, clock) = (turn.key().clone(), turn.max_hold, turn.handle.clock);
+        let (key, max_hold, clock) = (turn.key().clone(), turn.max_hold, self.handle.clock);
         drop(turn);
         answer.await.unwrap_or_else(|_| Err(Error::closed())).map_err(|error| match error.kind() {
             ErrorKind::Lost => lost(&key, max_hold, clock.now()),
@@ -193,14 +196,14 @@ impl Guard {
         };
         turn.check_held()?;
         let (reply, answer) = oneshot::channel();
-        let (slot, hold, owner) = (turn.slot.clone(), turn.hold, turn.owner.clone());
+        let (slot, hold, owner) = (turn.slot.clone(), turn.hold, turn.owner.clone().map(Owner::of));
         let (ticket, caller, max_hold) =
-            (turn.handle.ticket(), Caller::present(), turn.max_hold.map(|limit| limit.time));
+            (self.handle.ticket(), Caller::present(), turn.max_hold.map(|limit| limit.time));
         let request = DowngradeRequest { slot, hold, turn: turn.ticket, ticket, owner, max_hold, caller, reply };
-        turn.handle.send(Msg::Downgrade(request))?;
+        self.handle.send(Msg::Downgrade(request))?;
         // `turn` is kept until the answer, so that its status stays that of a held lock.
         match answer.await.map_err(|_| Error::closed().during("downgrade").at(&key))?? {
-            Some(TurnGrant::New(reader)) => Ok(Self::of(reader)),
+            Some(TurnGrant::New(reader)) => Ok(Self::of(reader, self.handle)),
             Some(TurnGrant::Shared) | None => Err(Error::lost(&key)),
         }
     }
@@ -227,17 +230,17 @@ impl Guard {
     }
 
     pub(crate) fn handle(&self) -> &Handle {
-        &self.turn.handle
+        &self.handle
     }
 
     /// The status of the turn, and the clock that is needed to read the status.
     pub(crate) fn status_and_clock(&self) -> (Arc<TurnStatus>, Clock) {
-        (Arc::clone(&self.turn.status), self.turn.handle.clock)
+        (Arc::clone(&self.turn.status), self.handle.clock)
     }
 
     /// A future that resolves when only `grace` is left before the deadline, or when the lock is lost.
     fn watch_deadline(&self, grace: Duration) -> DeadlineWatch {
-        DeadlineWatch { status: Arc::clone(&self.turn.status), clock: self.turn.handle.clock, grace, woken: None }
+        DeadlineWatch { status: Arc::clone(&self.turn.status), clock: self.handle.clock, grace, woken: None }
     }
 }
 
@@ -245,81 +248,6 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut guard = f.debug_struct("Guard");
         guard.field("key", self.key()).field("fence", &self.fence().get()).field("lost", &self.is_lost()).finish()
-    }
-}
-
-/// A *hold* is what the store has granted to the client: the lock belongs to this client until a deadline. A hold can
-/// serve several calls, one after another. A *turn* is the part of a hold that belongs to one call. The turn begins
-/// when the call gets the hold, and ends when the last guard of the turn is dropped. If an [`Owner`] takes the lock
-/// again during its turn, it gets another guard of the same turn. All guards of a turn share one `Turn`. When the last
-/// of these guards is dropped, the `Turn` is dropped and sends a message to the engine. Then the engine can give the
-/// hold to the next call.
-pub(crate) struct Turn {
-    /// The slot of the engine that has the hold.
-    pub(crate) slot: SlotId,
-    /// What the turn holds.
-    pub(crate) kind: Kind,
-    pub(crate) hold: HoldId,
-    /// The ticket of the call that got the turn.
-    pub(crate) ticket: Ticket,
-    pub(crate) fence: Fence,
-    /// The ttl of the hold.
-    pub(crate) ttl: Duration,
-    /// The deadline of the turn, or how the turn ended. The engine has this status, too.
-    pub(crate) status: Arc<TurnStatus>,
-    /// The owner that has this turn. `None` if the call named no owner.
-    pub(crate) owner: Option<Owner>,
-    /// The maximum duration of the turn. `None` if there is no limit.
-    pub(crate) max_hold: Option<MaxHold>,
-    /// Sends the result of the release to the caller. `None` if no caller waits for the result.
-    pub(crate) report: Option<oneshot::Sender<Result<()>>>,
-    /// Keeps the client alive while this turn exists.
-    pub(crate) handle: Arc<Handle>,
-}
-
-/// The maximum duration of a turn, and the moment at which it is over.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MaxHold {
-    pub(crate) time: Duration,
-    pub(crate) end: Moment,
-}
-
-/// The error of a turn that was lost. It names the `max_hold` if that is over.
-fn lost(key: &Key, max_hold: Option<MaxHold>, now: Moment) -> Error {
-    match max_hold.filter(|max_hold| max_hold.end <= now) {
-        Some(MaxHold { time, .. }) => {
-            let message =
-                format!("the lock was lost: its max_hold of {time:?} is over, and another client might hold it now");
-            Error::new(ErrorKind::Lost, message).at(key)
-        }
-        None => Error::lost(key),
-    }
-}
-
-impl Turn {
-    pub(crate) fn key(&self) -> &Key {
-        &self.slot.key
-    }
-
-    pub(crate) fn check_held(&self) -> Result<()> {
-        self.handle.check_process().map_err(|error| error.at(self.key()))?;
-        let now = self.handle.clock.now();
-        match self.status.state(now) {
-            TurnState::Held { .. } | TurnState::Released => Ok(()),
-            TurnState::Lost => Err(lost(self.key(), self.max_hold, now)),
-            TurnState::Closed => Err(Error::closed().at(self.key())),
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if let Some(owner) = &self.owner {
-            owner.forget(self.key(), self.slot.lane);
-        }
-        // If the engine has ended, there is nothing left to release.
-        let (slot, report) = (self.slot.clone(), self.report.take());
-        let _ = self.handle.send(Msg::Release { slot, hold: self.hold, ticket: self.ticket, report });
     }
 }
 

@@ -14,10 +14,13 @@ use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Member, Result, no
 use tokio::sync::mpsc;
 
 use crate::{
-    engine::{Engine, Msg, Runner, Terms, Ticket},
+    engine::{Engine, Msg, Runner},
+    lane::SlotId,
     latch::Operations,
     process::HomeProcess,
     profile::StoreProfile,
+    terms::{HoldId, Terms, Ticket},
+    turn::{Report, TurnClient},
 };
 
 /// Maximum time for which the drop of a handle waits for pending releases.
@@ -97,7 +100,8 @@ impl Handle {
             silence_logged,
             runner,
         });
-        handle.send(Msg::Start(Arc::downgrade(&handle)))?;
+        let client: Arc<dyn TurnClient> = handle.clone();
+        handle.send(Msg::Start(Arc::downgrade(&client)))?;
         Ok(handle)
     }
 
@@ -173,14 +177,27 @@ impl Handle {
         self.runner.is_own_thread()
     }
 
-    /// Whether a user of this client logs outages itself. In that case the engine does not log them.
-    pub(crate) fn has_outage_reporter(&self) -> bool {
-        self.outage_reporters.load(Relaxed) > 0
-    }
-
     /// The ticket of a new call or of a new record subscription.
     pub(crate) fn ticket(&self) -> Ticket {
         self.numbers.fetch_add(1, Relaxed)
+    }
+}
+
+impl TurnClient for Handle {
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn check_process(&self) -> Result<()> {
+        self.process.check()
+    }
+
+    fn has_outage_reporter(&self) -> bool {
+        self.outage_reporters.load(Relaxed) > 0
+    }
+
+    fn turn_ended(&self, slot: SlotId, hold: HoldId, ticket: Ticket, report: Option<Report>) {
+        let _ = self.send(Msg::Release { slot, hold, ticket, report });
     }
 }
 

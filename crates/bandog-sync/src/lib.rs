@@ -26,6 +26,7 @@ mod engine;
 mod guard;
 mod handle;
 mod health;
+mod lane;
 mod latch;
 mod lock;
 mod lock_options;
@@ -42,6 +43,8 @@ mod retry;
 mod rwlock;
 mod semaphore;
 mod singleton;
+mod terms;
+mod turn;
 mod turn_status;
 mod unused;
 

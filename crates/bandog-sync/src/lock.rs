@@ -12,9 +12,11 @@ use tracing::Instrument;
 use crate::{
     Client, Guard, Owner,
     caller::Caller,
-    engine::{Lane, LockRequest, Msg, OwnedAs, Patience, SlotId, Terms, Ticket, TurnGrant},
-    guard::Turn,
+    engine::{LockRequest, Msg, TurnGrant},
     handle::Handle,
+    lane::{Lane, OwnedAs, SlotId},
+    terms::{Patience, Terms, Ticket},
+    turn::Turn,
 };
 
 /// A lock of any kind. A value of this type is cheap to create, and its clones are the same lock. If the name, the
@@ -148,8 +150,8 @@ impl Lock {
             if owner.client() != self.handle.id {
                 return Err(Error::misused("the owner belongs to another client").at(key));
             }
-            if let Some(turn) = owner.enter(key, terms, ticket)? {
-                return turn.check_held().map(|()| Some(Guard::of(turn)));
+            if let Some(turn) = owner.turns().enter(key, terms, ticket)? {
+                return turn.check_held().map(|()| Some(Guard::of(turn, Arc::clone(&self.handle))));
             }
         }
         let slot = SlotId { key: key.clone(), lane: Lane::of(terms.kind, ticket) };
@@ -165,7 +167,7 @@ impl Lock {
 /// A call in the engine's queue. This value is created before the first await of the call. So the user can drop the
 /// call's future at any await: this value is dropped then, and its drop cancels the call.
 struct QueuedCall<'a> {
-    handle: &'a Handle,
+    handle: &'a Arc<Handle>,
     ticket: Ticket,
     slot: SlotId,
     owner: Option<Owner>,
@@ -181,7 +183,7 @@ impl QueuedCall<'_> {
         let (key, ticket, owner) = (self.slot.key.clone(), self.ticket, self.owner.clone());
         let (caller, max_waiters) = (Caller::present(), self.max_waiters);
         let has_no_limit = matches!(patience, Patience::Forever) && OwnedAs::of(terms.kind).is_some();
-        let can_deadlock = has_no_limit && owner.as_ref().is_some_and(Owner::may_hold_others);
+        let can_deadlock = has_no_limit && owner.as_ref().is_some_and(|owner| owner.turns().may_hold_others());
         let request = LockRequest { key, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply };
         self.handle.send(Msg::Lock(request))?;
         Ok(answer)
@@ -192,8 +194,10 @@ impl QueuedCall<'_> {
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.slot.key))?;
         self.served = true;
         match answer? {
-            Some(TurnGrant::New(turn)) => Ok(Some(Guard::of(turn))),
-            Some(TurnGrant::Shared) => self.end().map(|turn| turn.check_held().map(|()| Guard::of(turn))).transpose(),
+            Some(TurnGrant::New(turn)) => Ok(Some(Guard::of(turn, Arc::clone(self.handle)))),
+            Some(TurnGrant::Shared) => {
+                self.end().map(|turn| turn.check_held().map(|()| Guard::of(turn, Arc::clone(self.handle)))).transpose()
+            }
             None => Ok(None),
         }
     }
@@ -201,7 +205,7 @@ impl QueuedCall<'_> {
     /// Removes the call from the owner's list of calls. If the engine has let the call share the owner's turn, and the
     /// call has not taken that turn yet, returns the turn.
     fn end(&self) -> Option<Arc<Turn>> {
-        self.owner.as_ref().and_then(|owner| owner.call_ended(&self.slot.key, self.slot.lane, self.ticket))
+        self.owner.as_ref().and_then(|owner| owner.turns().call_ended(&self.slot.key, self.slot.lane, self.ticket))
     }
 }
 

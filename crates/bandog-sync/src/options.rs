@@ -7,12 +7,7 @@ use std::{
 
 use bandog_core::{Backend, BlockedCalls, ClientId, Clock, Kind, Member, Result, check_ttl};
 
-use crate::{
-    Client,
-    engine::{MAX_TURNS, Terms},
-    handle::Handle,
-    prefix,
-};
+use crate::{Client, engine::MAX_TURNS, handle::Handle, prefix, terms::Terms};
 
 /// The options of a client. Created by [`Client::options`].
 #[derive(Debug, Clone)]

@@ -3,7 +3,8 @@
 
 use bandog_core::{Answer, Error, ErrorKind, Kind, Moment, Result, Step, Verdict};
 
-use super::{Engine, HoldId, calls::Completion, lane::SlotId, outages::OutageLog, slot::Event};
+use super::{Engine, calls::Completion, outages::OutageLog, slot::Event};
+use crate::{lane::SlotId, terms::HoldId};
 
 impl Engine {
     /// Handles the end of a request.
@@ -86,7 +87,8 @@ impl Engine {
         let log = match outage_error {
             Some(error) => {
                 self.store_health.failed(now, error);
-                let is_logged_elsewhere = || self.handle.upgrade().is_some_and(|handle| handle.has_outage_reporter());
+                let client = self.turn_client();
+                let is_logged_elsewhere = || client.is_some_and(|client| client.has_outage_reporter());
                 if self.cx.answered { self.outages.not_answered(now, is_logged_elsewhere) } else { OutageLog::Nothing }
             }
             None => {

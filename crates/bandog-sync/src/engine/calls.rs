@@ -14,10 +14,9 @@ use tokio::{sync::oneshot, time};
 
 use super::{
     deadlocks::{self, Waits},
-    lane::SlotId,
-    msg::Ticket,
     slot::FIRST_ANSWER,
 };
+use crate::{lane::SlotId, terms::Ticket};
 
 /// Delay before a failed ping is repeated.
 const PING_INTERVAL: Duration = Duration::from_millis(50);

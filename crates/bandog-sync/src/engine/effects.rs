@@ -12,14 +12,15 @@ use bandog_core::{Error, ErrorKind, Fence, Key, Kind, Released, Result, rounded}
 
 use super::{
     Engine, SlotEntry,
-    lane::{Lane, SlotId},
-    msg::{DowngradeRequest, HoldId, LockReply, LockRequest, Patience, Terms, Ticket, TurnGrant},
+    msg::{DowngradeRequest, LockReply, LockRequest, TurnGrant},
     slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext, Waiter},
     timers::{Timer, Timers},
 };
 use crate::{
     Owner,
-    guard::{MaxHold, Turn},
+    lane::{Lane, SlotId},
+    terms::{HoldId, Patience, Terms, Ticket},
+    turn::{MaxHold, Turn},
 };
 
 /// A call that waits in a slot: the owner of the call, and the channel for the answer.
@@ -78,7 +79,7 @@ impl Engine {
             && !matches!(patience, Patience::Once)
             && self.waiting_for(&id) >= usize::try_from(max.get()).unwrap_or(usize::MAX)
         {
-            if call.owner.as_ref().is_some_and(|owner| owner.share(&id.key, id.lane, ticket)) {
+            if call.owner.as_ref().is_some_and(|owner| owner.turns().share(&id.key, id.lane, ticket)) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
             }
             if !self.slots.get(&id).is_some_and(|entry| entry.slot.can_serve(terms, &self.cx)) {
@@ -90,7 +91,7 @@ impl Engine {
         self.change_or_add(&id, true, |slot, cx| {
             // For a fair mutex, the owner's turn is in another slot.
             let may_share = slot.is_held() || !matches!(id.lane, Lane::Mutex);
-            if may_share && call.owner.as_ref().is_some_and(|owner| owner.share(&id.key, id.lane, ticket)) {
+            if may_share && call.owner.as_ref().is_some_and(|owner| owner.turns().share(&id.key, id.lane, ticket)) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
             }
             slot.on(Event::Lock(NewCall { ticket, caller, terms, patience, call }), cx);
@@ -356,13 +357,15 @@ impl Engine {
         let WaitingCall { owner, max_hold, kind, reply, .. } = call;
         let max_hold = max_hold.map(|time| MaxHold { time, end: self.cx.now + time });
         let unused = Event::TurnEnded { hold, ticket, report: None };
-        // If the handle is gone, all callers are gone, because each caller keeps the handle alive. So the turn ends
+        // If the client is gone, all callers are gone, because each caller keeps the client alive. So the turn ends
         // immediately.
-        let Some(handle) = self.handle.upgrade() else {
+        let Some(client) = self.turn_client() else {
             return self.on(id, unused);
         };
         // Several calls of one owner can get the hold of readers in the same moment. They share one turn.
-        if matches!(id.lane, Lane::Read) && owner.as_ref().is_some_and(|owner| owner.share(key, id.lane, ticket)) {
+        if matches!(id.lane, Lane::Read)
+            && owner.as_ref().is_some_and(|owner| owner.turns().share(key, id.lane, ticket))
+        {
             // The caller may have dropped its future.
             let _ = reply.send(Ok(Some(TurnGrant::Shared)));
             return self.on(id, unused);
@@ -373,7 +376,7 @@ impl Engine {
         tracing::debug!(%key, fence = fence.get(), waited = %rounded(waited), "a lock was taken");
         // The other calls of this owner that wait for the key. They are read before the answer is sent, because the
         // owner forgets this call after the answer.
-        let waiting_owner = owner.clone().map(|owner| (owner.other_calls(key, id.lane, ticket), owner));
+        let waiting_owner = owner.clone().map(|owner| (owner.turns().other_calls(key, id.lane, ticket), owner));
         let turn = Arc::new(Turn {
             slot: id.clone(),
             kind,
@@ -382,22 +385,22 @@ impl Engine {
             fence,
             ttl,
             status,
-            owner,
+            owner: owner.map(|owner| Arc::clone(owner.turns())),
             max_hold,
             report: None,
-            handle,
+            client,
         });
         // The owner must know the turn before the caller has it, because the caller's next call for this lock shares the
         // turn or is refused.
         let grant = match &waiting_owner {
             None => TurnGrant::New(turn),
-            Some((_, owner)) => match owner.start(key, turn) {
+            Some((_, owner)) => match owner.turns().start(key, turn) {
                 Ok(()) => TurnGrant::Shared,
                 // The call has ended, so the drop of the turn ends it. The owner must not know this turn: a call that
                 // shared it could be released while the engine still keeps it.
                 Err(_) if reply.is_closed() => return,
                 Err(turn) => {
-                    owner.hold(key, &turn); // A downgrade is not among the owner's calls.
+                    owner.turns().hold(key, &turn); // A downgrade is not among the owner's calls.
                     TurnGrant::New(turn)
                 }
             },
@@ -414,7 +417,7 @@ impl Engine {
     /// Lets other waiting calls of the same owner share the turn, unless the turn has already ended.
     fn share_turn(&mut self, owner: &Owner, key: &Key, calls: Vec<(Ticket, Lane)>) {
         for (ticket, lane) in calls {
-            if !owner.share(key, lane, ticket) {
+            if !owner.turns().share(key, lane, ticket) {
                 continue;
             }
             let id = SlotId { key: key.clone(), lane };

@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bandog_core::Key;
 
-use super::{
-    Map,
+use super::Map;
+use crate::{
     lane::{Lane, SlotId},
-    msg::Ticket,
+    terms::Ticket,
 };
 
 /// For each key, the calls that wait for the fair mutex or hold it.

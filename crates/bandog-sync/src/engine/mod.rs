@@ -63,7 +63,6 @@ mod deadlocks;
 mod effects;
 mod fair_calls;
 mod health;
-mod lane;
 mod metrics;
 mod msg;
 mod notifications;
@@ -104,11 +103,15 @@ use self::{
     slot::{Counts, Event, Slot, SlotContext},
     timers::{Timer, Timers},
 };
-use crate::{handle::Handle, process::HomeProcess};
+use crate::{
+    lane::SlotId,
+    process::HomeProcess,
+    terms::{HoldId, Terms, Ticket},
+    turn::TurnClient,
+};
 
 pub(crate) use self::calls::{apply_one, renew_one};
-pub(crate) use self::lane::{Lane, OwnedAs, SlotId};
-pub(crate) use self::msg::{DowngradeRequest, HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
+pub(crate) use self::msg::{DowngradeRequest, LockRequest, Msg, TurnGrant};
 pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::{FIRST_ANSWER, MAX_TURNS};
 
@@ -146,8 +149,8 @@ pub(crate) struct Engine {
     timers: Timers,
     outbox: Outbox,
 
-    /// Each turn gets this handle. The reference is weak, so that the engine does not keep its client alive.
-    handle: Weak<Handle>,
+    /// Each turn gets this client. The reference is weak, so that the engine does not keep its client alive.
+    turn_client: Option<Weak<dyn TurnClient>>,
     /// What slots know about their surroundings. `cx.now` is the last reading of the clock. `cx.now` is never later
     /// than the present, so a deadline that counts from `cx.now` is never too late.
     cx: SlotContext<WaitingCall>,
@@ -210,7 +213,7 @@ impl Engine {
             notifications: SlotNotifications::default(),
             timers: Timers::default(),
             outbox: Outbox::new(now, profile.max_steps),
-            handle: Weak::new(),
+            turn_client: None,
             cx: SlotContext::new(member.id, profile.timeout, now, numbers),
             slots: Map::default(),
             fair_calls: FairCalls::default(),
@@ -381,7 +384,7 @@ impl Engine {
 
     fn handle_message(&mut self, msg: Msg) {
         match msg {
-            Msg::Start(handle) => self.handle = handle,
+            Msg::Start(client) => self.turn_client = Some(client),
             Msg::Lock(request) => self.lock(request),
             Msg::Downgrade(request) => self.downgrade(request),
             Msg::Cancel { slot, ticket } => self.on(&slot, Event::Cancel(ticket)),
@@ -441,6 +444,11 @@ impl Engine {
             self.on(&slot, Event::Close);
         }
         self.deregister();
+    }
+
+    /// The client of new turns. `None` if all of its handles are gone.
+    fn turn_client(&self) -> Option<Arc<dyn TurnClient>> {
+        self.turn_client.as_ref().and_then(Weak::upgrade)
     }
 
     fn slot_ids(&self) -> Vec<SlotId> {

@@ -2,23 +2,23 @@
 
 use std::{
     fmt,
-    num::{NonZeroU8, NonZeroU32},
+    num::NonZeroU32,
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use bandog_core::{Backend, Key, Kind, Moment, Notifier, Result};
+use bandog_core::{Backend, Key, Moment, Notifier, Result};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use super::lane::SlotId;
-use crate::{Health, Owner, caller::Caller, guard::Turn, handle::Handle};
+use crate::{
+    Health, Owner,
+    caller::Caller,
+    lane::SlotId,
+    terms::{HoldId, Patience, Terms, Ticket},
+    turn::{Report, Turn, TurnClient},
+};
 
-/// Number of a call or of a record subscription. The numbers rise: an older call has a smaller ticket.
-pub(crate) type Ticket = u64;
-/// Number of a *hold*, which is what the store gives for a claim. A hold has the number of its claim. Tickets and the
-/// numbers of claims come from the same counter.
-pub(crate) type HoldId = u64;
 /// Where the answer to a [`LockRequest`] goes. The answer `None` means that another client or call holds the lock.
 pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
 
@@ -33,8 +33,8 @@ pub(crate) enum TurnGrant {
 }
 
 pub(crate) enum Msg {
-    /// The first message. The engine puts this handle into each turn, so that a guard keeps the client alive.
-    Start(Weak<Handle>),
+    /// The first message. The engine puts this client into each turn, so that a guard keeps the client alive.
+    Start(Weak<dyn TurnClient>),
     Lock(LockRequest),
     Downgrade(DowngradeRequest),
     /// A caller has dropped the future of its [`LockRequest`].
@@ -49,7 +49,7 @@ pub(crate) enum Msg {
         /// The ticket of the call that got the turn.
         ticket: Ticket,
         /// Where the result of the release goes. `None` if no caller waits for the result.
-        report: Option<oneshot::Sender<Result<()>>>,
+        report: Option<Report>,
     },
     /// A caller wants to be woken when `grace` is left before the deadline of a turn.
     WarnBefore {
@@ -65,7 +65,7 @@ pub(crate) enum Msg {
         /// The ticket of the call that got the turn.
         ticket: Ticket,
         /// Where the result goes. It is dropped if the lock is lost or the client is closed.
-        report: oneshot::Sender<Result<()>>,
+        report: Report,
     },
     /// A caller extends the fixed lease of a turn to at least `ttl`.
     Extend {
@@ -73,7 +73,7 @@ pub(crate) enum Msg {
         hold: HoldId,
         ttl: Duration,
         /// Where the result goes. It is dropped if the lock is lost or the client is closed.
-        report: oneshot::Sender<Result<()>>,
+        report: Report,
     },
     /// An operator has changed the key. If this client holds the key, the engine asks the store whether the hold still
     /// exists.
@@ -145,42 +145,6 @@ pub(crate) struct DowngradeRequest {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) caller: Caller,
     pub(crate) reply: LockReply,
-}
-
-/// The terms of a hold: what its claim asks the store for, and what the engine does with the hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Terms {
-    pub(crate) kind: Kind,
-    pub(crate) ttl: Duration,
-    /// Whether the hold is renewed.
-    pub(crate) watchdog: bool,
-    /// Number of fences (fencing tokens) that a grant reserves. This is also the maximum number of turns of the hold,
-    /// because each turn uses one fence.
-    pub(crate) fences: NonZeroU8,
-    /// Maximum duration of a turn, even if the hold is renewed.
-    pub(crate) max_hold: Option<Duration>,
-    /// Whether the caller logs a loss. The engine then logs the loss only at debug level.
-    pub(crate) quiet: bool,
-}
-
-/// How long a call waits for a lock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Patience {
-    /// Until the first answer of the store.
-    Once,
-    For(Duration),
-    Forever,
-}
-
-impl Patience {
-    /// Whether the call times out within this time.
-    pub(crate) fn ends_within(self, time: Duration) -> bool {
-        match self {
-            Self::Once => true,
-            Self::For(wait) => wait <= time,
-            Self::Forever => false,
-        }
-    }
 }
 
 impl fmt::Debug for Msg {

@@ -13,7 +13,7 @@ use std::{
 use bandog_core::Notifier;
 use futures_util::task::AtomicWaker;
 
-use super::lane::SlotId;
+use crate::lane::SlotId;
 
 #[derive(Debug, Default)]
 pub(super) struct SlotNotifications(Arc<Mailbox>);

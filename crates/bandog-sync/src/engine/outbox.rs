@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use bandog_core::{Kind, Moment, Profile, Step};
 
-use super::{lane::SlotId, msg::HoldId};
+use crate::{lane::SlotId, terms::HoldId};
 
 /// If at least this many steps are in flight and the store is near, a batch that is not full waits for more steps. Many
 /// small batches would cost the client and the store more than the short wait.

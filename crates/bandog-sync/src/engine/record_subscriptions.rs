@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bandog_core::{Key, Moment, Notifier, Result, Subscription};
 
-use super::{Engine, backoff::jittered, msg::Ticket, timers::Timer};
+use super::{Engine, backoff::jittered, timers::Timer};
+use crate::terms::Ticket;
 
 /// Maximum delay of the first retry.
 const RETRY_DELAY: Duration = Duration::from_secs(1);

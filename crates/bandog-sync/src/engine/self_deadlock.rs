@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use bandog_core::{Key, Moment};
 
-use super::{
-    Engine, Map,
+use super::{Engine, Map};
+use crate::{
+    caller::Caller,
     lane::{Lane, SlotId},
 };
-use crate::caller::Caller;
 
 /// Minimum interval between two warnings about the same key.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use bandog_core::Moment;
 
-use super::{lane::SlotId, msg::Ticket};
+use crate::{lane::SlotId, terms::Ticket};
 
 /// The purpose of a timer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -46,9 +46,9 @@ impl Guard {
         self.check_held()?;
         let (key, token) = (self.key().clone(), Token::of(self.turn.kind, self.holding().id, self.fence()));
         let with_key = |error: Error| error.during("detach").at(&key);
-        let kinds = self.turn.handle.profile.detachable;
+        let kinds = self.handle.profile.detachable;
         if !kinds.contains(token.kind()) {
-            let message = format!("{} keeps such a lock only while its client renews it", self.turn.handle.store());
+            let message = format!("{} keeps such a lock only while its client renews it", self.handle.store());
             return Err(with_key(Error::new(ErrorKind::Unsupported, message)));
         }
         let Some(turn) = Arc::into_inner(self.turn) else {
@@ -58,7 +58,7 @@ impl Guard {
         };
         let (report, answer) = oneshot::channel();
         let (slot, hold, ticket) = (turn.slot.clone(), turn.hold, turn.ticket);
-        turn.handle.send(Msg::Detach { slot, hold, ticket, report })?;
+        self.handle.send(Msg::Detach { slot, hold, ticket, report })?;
         // The turn is kept until the answer. Its drop releases a lock that is not detached.
         match answer.await {
             Ok(detached) => detached.map(|()| token).map_err(with_key),

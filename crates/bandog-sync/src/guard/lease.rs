@@ -55,7 +55,7 @@ impl Guard {
         self.check_held()?;
         let (report, answer) = oneshot::channel();
         let (slot, hold) = (self.turn.slot.clone(), self.turn.hold);
-        self.turn.handle.send(Msg::Extend { slot, hold, ttl, report })?;
+        self.handle.send(Msg::Extend { slot, hold, ttl, report })?;
         match answer.await {
             Ok(extended) => extended.map_err(with_key),
             // The slot has dropped the report, because the lock is lost or the client was closed.
@@ -102,7 +102,7 @@ impl Guard {
         if let Err(error) = check_timer("watchdog_while").and_then(|()| check_ttl("the lease", ttl).map(drop)) {
             return error.at(self.key());
         }
-        let (clock, third) = (self.turn.handle.clock, ttl / 3);
+        let (clock, third) = (self.handle.clock, ttl / 3);
         let mut pause = self.time_until_due(ttl);
         loop {
             let step = async {

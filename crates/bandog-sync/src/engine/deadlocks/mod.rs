@@ -33,15 +33,12 @@ use std::{
 use bandog_core::{BlockedCall, ClaimId, ClientId, Error, ErrorKind, Moment, Result};
 
 pub(in crate::engine) use self::waits::{Waits, read};
-use super::{
-    Engine,
-    effects::WaitingCall,
+use super::{Engine, effects::WaitingCall, slot::Call, timers::Timer};
+use crate::{
+    Owner,
     lane::{Lane, SlotId},
-    msg::Ticket,
-    slot::Call,
-    timers::Timer,
+    terms::Ticket,
 };
-use crate::Owner;
 use waits::{CircleCall, describe};
 
 /// A call that waits for this time is blocked, if its owner holds other locks.
@@ -216,7 +213,7 @@ impl Engine {
     fn blocked_calls(&self) -> Vec<BlockedCall> {
         let now = self.cx.now;
         let publish = |(ticket, call): (&Ticket, &Blocked)| {
-            let holds = call.owner.lasting_claims(now);
+            let holds = call.owner.turns().lasting_claims(now);
             let deadlock = match &call.stage {
                 Stage::Waiting(_) if !self.waits(&call.slot, *ticket) => return None,
                 Stage::Waiting(_) => Vec::new(),

@@ -14,7 +14,7 @@ use super::{
     polls::{MAX_POLL_INTERVAL, Polls, slow_interval},
     streak::Streak,
 };
-use crate::engine::{backoff::jittered, msg::Terms};
+use crate::{engine::backoff::jittered, terms::Terms};
 
 /// Time after which a waiting client starves.
 const STARVES_AFTER: Duration = Duration::from_secs(1);

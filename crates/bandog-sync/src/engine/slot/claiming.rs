@@ -8,7 +8,7 @@ use super::{
     Call, Claiming, Effect, Slot, SlotContext, Stage, WakeUps,
     attempt::{Attempt, Queued},
 };
-use crate::engine::{backoff::backoff_after, lane::Lane, msg::HoldId};
+use crate::{engine::backoff::backoff_after, lane::Lane, terms::HoldId};
 
 impl<C: Call> Slot<C> {
     /// Claims the key on the terms of the first waiting call, unless a claim is in flight, or that call waits for a hold

@@ -21,10 +21,8 @@ use super::{
 };
 use crate::{
     caller::Caller,
-    engine::{
-        backoff::backoff_after,
-        msg::{HoldId, Patience, Terms, Ticket},
-    },
+    engine::backoff::backoff_after,
+    terms::{HoldId, Patience, Terms, Ticket},
 };
 
 /// A call that wants to become a reader.

@@ -11,7 +11,6 @@ use std::{
 };
 
 use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Moment, Renewal, Result, Step, Subscription, Verdict};
-use tokio::sync::oneshot;
 
 use super::{
     attempt::Attempt,
@@ -20,15 +19,11 @@ use super::{
 };
 use crate::{
     caller::Caller,
-    engine::{
-        lane::{Lane, SlotId},
-        msg::{HoldId, Patience, Terms, Ticket},
-    },
+    lane::{Lane, SlotId},
+    terms::{HoldId, Patience, Terms, Ticket},
+    turn::Report,
     turn_status::TurnStatus,
 };
-
-/// Where the result of a release or of an extension goes.
-pub(in crate::engine) type Report = oneshot::Sender<Result<()>>;
 
 /// Where the answer to a waiting call goes. The slot only keeps this value, and returns it to the engine with an
 /// effect.

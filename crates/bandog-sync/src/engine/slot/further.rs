@@ -11,7 +11,7 @@
 use bandog_core::{Error, Kind, Moment, Result, Verdict};
 
 use super::{Call, Claiming, Effect, Slot, SlotContext, Stage, attempt::Attempt};
-use crate::engine::msg::{HoldId, Terms};
+use crate::terms::{HoldId, Terms};
 
 /// Maximum number of further claims in flight.
 const MAX_FURTHER: usize = 31;

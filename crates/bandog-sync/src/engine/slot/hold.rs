@@ -20,7 +20,6 @@ use std::{sync::Arc, time::Duration};
 use bandog_core::{Claim, Error, Fence, Fences, Kind, Moment};
 
 use super::{
-    Report,
     attempt::Attempt,
     lease::Lease,
     streak::Streak,
@@ -29,7 +28,8 @@ use super::{
 };
 use crate::{
     caller::Caller,
-    engine::msg::{HoldId, Terms, Ticket},
+    terms::{HoldId, Terms, Ticket},
+    turn::Report,
     turn_status::TurnStatus,
 };
 

@@ -8,7 +8,7 @@ use std::{
 use bandog_core::Moment;
 
 use super::hold::Hold;
-use crate::engine::msg::HoldId;
+use crate::terms::HoldId;
 
 /// The holds of one slot, including lost holds whose guards still exist.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bandog_core::Moment;
 
-use super::Report;
+use crate::turn::Report;
 
 /// A fixed lease.
 pub(super) struct Lease {

@@ -106,15 +106,15 @@ use self::{
     streak::Streak,
     turns::release,
 };
-use super::{
+use crate::{
+    caller::Caller,
     lane::{Lane, SlotId},
-    msg::{HoldId, Terms, Ticket},
+    terms::{HoldId, Terms, Ticket},
 };
-use crate::caller::Caller;
 
 pub(super) use self::{
     downgrade::NewDowngrade,
-    event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext},
+    event::{Call, Counts, Effect, Event, NewCall, NewTurn, SlotContext},
     queue::Waiter,
 };
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};

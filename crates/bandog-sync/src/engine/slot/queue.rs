@@ -7,7 +7,7 @@ use bandog_core::{Kind, Moment};
 use super::earlier;
 use crate::{
     caller::Caller,
-    engine::msg::{Terms, Ticket},
+    terms::{Terms, Ticket},
 };
 
 /// A call that waits for the key. `C` is where the answer to the call goes.

@@ -6,9 +6,9 @@
 //! readers then need a new claim, which the store refuses while a writer waits. A closed hold ends with its last turn.
 
 use super::{Call, Slot, SlotContext, hold::Hold};
-use crate::engine::{
+use crate::{
     lane::Lane,
-    msg::{HoldId, Terms},
+    terms::{HoldId, Terms},
 };
 
 impl<C: Call> Slot<C> {

@@ -13,7 +13,7 @@ use bandog_core::{Fence, Moment};
 
 use crate::{
     caller::Caller,
-    engine::msg::Ticket,
+    terms::Ticket,
     turn_status::{TurnState, TurnStatus},
 };
 

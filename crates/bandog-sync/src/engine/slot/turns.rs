@@ -9,16 +9,17 @@ use std::time::Duration;
 use bandog_core::{Claim, Error, Fence, Fences, Moment, Renewal, Result, check_pass};
 
 use super::{
-    Call, Effect, NewTurn, Report, Slot, SlotContext, Stage,
+    Call, Effect, NewTurn, Slot, SlotContext, Stage,
     attempt::Attempt,
     hold::{Hold, RenewalEffect},
     queue::Waiter,
     streak::end_of_rest,
     turn::Turn,
 };
-use crate::engine::{
+use crate::{
     lane::Lane,
-    msg::{HoldId, Terms, Ticket},
+    terms::{HoldId, Terms, Ticket},
+    turn::Report,
 };
 
 impl<C: Call> Slot<C> {

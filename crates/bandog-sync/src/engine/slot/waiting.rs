@@ -8,9 +8,9 @@ use super::{
     Call, Effect, NewCall, Slot, SlotContext, Stage, WakeUps, claiming::end_attempt, polls::MAX_POLL_INTERVAL,
     queue::Waiter,
 };
-use crate::engine::{
+use crate::{
     lane::Lane,
-    msg::{Patience, Ticket},
+    terms::{Patience, Ticket},
 };
 
 /// Maximum wait of a call if the store has never answered this client.

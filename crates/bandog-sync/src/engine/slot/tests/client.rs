@@ -10,7 +10,7 @@ use super::{
     world::{Message, OpenTurn, Reply, Request, TestCall, World},
 };
 use crate::{
-    engine::msg::{Patience, Terms, Ticket},
+    terms::{Patience, Terms, Ticket},
     turn_status::TurnState,
 };
 

@@ -14,7 +14,7 @@ use super::{
     TIMEOUT,
     world::TestCall,
 };
-use crate::engine::msg::Patience;
+use crate::terms::Patience;
 
 const TURNS: usize = 1000;
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
-    engine::msg::{Patience, Terms},
+    terms::{Patience, Terms},
     turn_status::TurnState,
 };
 

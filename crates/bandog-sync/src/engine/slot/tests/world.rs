@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use super::{super::*, Sums, TIMEOUT};
 use crate::{
     engine::{fair_calls::FairCalls, releases::Releases},
+    turn::Report,
     turn_status::TurnStatus,
 };
 

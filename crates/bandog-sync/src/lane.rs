@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use bandog_core::{Claim, Key, Kind, Step};
 
-use super::msg::Ticket;
+use crate::terms::Ticket;
 
 /// The part of a key that one slot handles. The store decides between the lanes of a key; the slots of one key share no
 /// state.
@@ -34,7 +34,7 @@ impl Lane {
     }
 
     /// The lane of the same key whose calls may be granted after a release in this lane.
-    pub(super) fn sibling(self) -> Option<Self> {
+    pub(crate) fn sibling(self) -> Option<Self> {
         match self {
             Self::Read => Some(Self::Write),
             Self::Write => Some(Self::Read),
@@ -51,13 +51,13 @@ pub(crate) struct SlotId {
 }
 
 impl SlotId {
-    pub(super) fn of_claim(claim: &Claim) -> Self {
+    pub(crate) fn of_claim(claim: &Claim) -> Self {
         Self { key: claim.key.clone(), lane: Lane::of(claim.kind, claim.id.number) }
     }
 
     /// The slot that gets the answer to a claim or a pass. A pass from a writer to a reader is a downgrade, which the
     /// slot of the writer has sent.
-    pub(super) fn of_step(step: &Step) -> Self {
+    pub(crate) fn of_step(step: &Step) -> Self {
         match step {
             Step::Pass { from, to } if from.kind != to.kind => Self::of_claim(from),
             Step::Claim(claim) | Step::Release(claim) | Step::Pass { to: claim, .. } => Self::of_claim(claim),
