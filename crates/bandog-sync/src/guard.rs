@@ -11,15 +11,16 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Result, SqlStatement};
+use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Kind, Result, SqlStatement};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Client, Owner,
     caller::Caller,
-    engine::{DowngradeRequest, Msg, TurnGrant},
+    engine::{Call, Msg, TurnGrant, Wait},
     handle::Handle,
     lane::Lane,
+    terms::Patience,
     turn::{Turn, lost},
     turn_status::{TurnState, TurnStatus},
 };
@@ -196,11 +197,14 @@ impl Guard {
         };
         turn.check_held()?;
         let (reply, answer) = oneshot::channel();
-        let (slot, hold, owner) = (turn.slot.clone(), turn.hold, turn.owner.clone().map(Owner::of));
-        let (ticket, caller, max_hold) =
-            (self.handle.ticket(), Caller::present(), turn.max_hold.map(|limit| limit.time));
-        let request = DowngradeRequest { slot, hold, turn: turn.ticket, ticket, owner, max_hold, caller, reply };
-        self.handle.send(Msg::Downgrade(request))?;
+        // The slot replaces the terms by those of the hold.
+        let (terms, ticket, owner) =
+            (self.handle.terms(Kind::Read)?, self.handle.ticket(), turn.owner.clone().map(Owner::of));
+        let (patience, caller, wait) = (Patience::Forever, Caller::present(), Wait::default());
+        let (can_deadlock, max_waiters) = (false, None);
+        let call = Call { ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply, wait };
+        let (slot, hold, turn_ticket) = (turn.slot.clone(), turn.hold, turn.ticket);
+        self.handle.send(Msg::Downgrade { slot, hold, turn: turn_ticket, call: Box::new(call) })?;
         // `turn` is kept until the answer, so that its status stays that of a held lock.
         match answer.await.map_err(|_| Error::closed().during("downgrade").at(&key))?? {
             Some(TurnGrant::New(reader)) => Ok(Self::of(reader, self.handle)),

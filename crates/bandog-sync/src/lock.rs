@@ -12,7 +12,7 @@ use tracing::Instrument;
 use crate::{
     Client, Guard, Owner,
     caller::Caller,
-    engine::{LockRequest, Msg, TurnGrant},
+    engine::{Call, Msg, TurnGrant, Wait},
     handle::Handle,
     lane::{Lane, OwnedAs, SlotId},
     terms::{Patience, Terms, Ticket},
@@ -155,12 +155,17 @@ impl Lock {
             }
         }
         let slot = SlotId { key: key.clone(), lane: Lane::of(terms.kind, ticket) };
-        let (owner, max_waiters) = (self.owner.clone(), self.max_waiters);
-        let mut call = QueuedCall { handle: &self.handle, ticket, slot, owner, max_waiters, served: false };
-        // The request is sent outside the future of `wait`, so that this future is small: it is moved several times.
-        let answer = call.send(terms, patience)?;
+        let (owner, max_waiters, caller) = (self.owner.clone(), self.max_waiters, Caller::present());
+        let has_no_limit = matches!(patience, Patience::Forever) && OwnedAs::of(terms.kind).is_some();
+        let can_deadlock = has_no_limit && owner.as_ref().is_some_and(|owner| owner.turns().may_hold_others());
+        let mut queued = QueuedCall { handle: &self.handle, ticket, slot, owner: owner.clone(), served: false };
+        // The call is made and sent outside the future of `wait`, so that this future is small: it is moved several times.
+        let (reply, answer) = oneshot::channel();
+        let wait = Wait::default();
+        let call = Call { ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply, wait };
+        self.handle.send(Msg::Lock(key.clone(), Box::new(call)))?;
         let span = tracing::debug_span!("bandog.lock", %key);
-        call.wait(answer).instrument(span).await
+        queued.wait(answer).instrument(span).await
     }
 }
 
@@ -171,33 +176,19 @@ struct QueuedCall<'a> {
     ticket: Ticket,
     slot: SlotId,
     owner: Option<Owner>,
-    max_waiters: Option<NonZeroU32>,
     /// Whether the engine has answered the call.
     served: bool,
 }
 
 impl QueuedCall<'_> {
-    /// Sends the call to the engine. Returns the channel for the answer.
-    fn send(&self, terms: Terms, patience: Patience) -> Result<oneshot::Receiver<Result<Option<TurnGrant>>>> {
-        let (reply, answer) = oneshot::channel();
-        let (key, ticket, owner) = (self.slot.key.clone(), self.ticket, self.owner.clone());
-        let (caller, max_waiters) = (Caller::present(), self.max_waiters);
-        let has_no_limit = matches!(patience, Patience::Forever) && OwnedAs::of(terms.kind).is_some();
-        let can_deadlock = has_no_limit && owner.as_ref().is_some_and(|owner| owner.turns().may_hold_others());
-        let request = LockRequest { key, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply };
-        self.handle.send(Msg::Lock(request))?;
-        Ok(answer)
-    }
-
     /// Waits for the engine's answer.
     async fn wait(&mut self, answer: oneshot::Receiver<Result<Option<TurnGrant>>>) -> Result<Option<Guard>> {
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.slot.key))?;
         self.served = true;
+        let guard = |turn| Guard::of(turn, Arc::clone(self.handle));
         match answer? {
-            Some(TurnGrant::New(turn)) => Ok(Some(Guard::of(turn, Arc::clone(self.handle)))),
-            Some(TurnGrant::Shared) => {
-                self.end().map(|turn| turn.check_held().map(|()| Guard::of(turn, Arc::clone(self.handle)))).transpose()
-            }
+            Some(TurnGrant::New(turn)) => Ok(Some(guard(turn))),
+            Some(TurnGrant::Shared) => self.end().map(|turn| turn.check_held().map(|()| guard(turn))).transpose(),
             None => Ok(None),
         }
     }

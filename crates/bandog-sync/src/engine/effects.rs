@@ -6,14 +6,14 @@
 //! applied that request nevertheless. A *step* is a request that claims or releases a key, or does both. The *terms*
 //! are what the call asks for, such as the ttl.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use bandog_core::{Error, ErrorKind, Fence, Key, Kind, Released, Result, rounded};
+use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result, rounded};
 
 use super::{
     Engine, SlotEntry,
-    msg::{DowngradeRequest, LockReply, LockRequest, TurnGrant},
-    slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext, Waiter},
+    call::{Call, TurnGrant},
+    slot::{Counts, Effect, Event, NewTurn, Slot, SlotContext},
     timers::{Timer, Timers},
 };
 use crate::{
@@ -23,48 +23,12 @@ use crate::{
     turn::{MaxHold, Turn},
 };
 
-/// A call that waits in a slot: the owner of the call, and the channel for the answer.
-pub(super) struct WaitingCall {
-    /// The owner for which the call locks. `None` if the call names no owner.
-    owner: Option<Owner>,
-    /// Maximum number of calls that wait before this call. `None` if there is no limit.
-    max_waiters: Option<NonZeroU32>,
-    /// Maximum duration of the call's turn. `None` if there is no limit.
-    max_hold: Option<Duration>,
-    /// What the call holds when it gets the lock.
-    kind: Kind,
-    /// Where the answer to the call goes.
-    reply: LockReply,
-}
-
-impl Call for WaitingCall {
-    fn has_gone(&self) -> bool {
-        self.reply.is_closed()
-    }
-
-    fn shares_with(&self, other: &Self) -> bool {
-        self.owner.as_ref().zip(other.owner.as_ref()).is_some_and(|(owner, other)| owner.is(other))
-    }
-
-    fn max_ahead(&self) -> Option<u32> {
-        self.max_waiters.map(NonZeroU32::get)
-    }
-}
-
-impl WaitingCall {
-    pub(super) fn answer(self, answer: Result<Option<TurnGrant>>) {
-        // The caller may have dropped its future.
-        let _ = self.reply.send(answer);
-    }
-}
-
 impl Engine {
     /// Handles a call that asks for a lock.
-    pub(super) fn lock(&mut self, request: LockRequest) {
-        let LockRequest { key, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply } = request;
+    pub(super) fn lock(&mut self, key: Key, call: Box<Call>) {
+        let (ticket, terms) = (call.ticket, call.terms);
         let id = SlotId { key, lane: Lane::of(terms.kind, ticket) };
-        let watched = if can_deadlock { owner.clone() } else { None };
-        let call = WaitingCall { owner, max_waiters, max_hold: terms.max_hold, kind: terms.kind, reply };
+        let watched = if call.can_deadlock { call.owner.clone() } else { None };
         if self.closing.is_some() {
             return call.answer(Err(Error::closed().during("lock").at(&id.key)));
         }
@@ -75,11 +39,11 @@ impl Engine {
             );
             return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&id.key)));
         }
-        if let Some(max) = max_waiters
-            && !matches!(patience, Patience::Once)
+        if let Some(max) = call.max_waiters
+            && !matches!(call.patience, Patience::Once)
             && self.waiting_for(&id) >= usize::try_from(max.get()).unwrap_or(usize::MAX)
         {
-            if call.owner.as_ref().is_some_and(|owner| owner.turns().share(&id.key, id.lane, ticket)) {
+            if call.shares_turn(&id) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
             }
             if !self.slots.get(&id).is_some_and(|entry| entry.slot.can_serve(terms, &self.cx)) {
@@ -91,23 +55,14 @@ impl Engine {
         self.change_or_add(&id, true, |slot, cx| {
             // For a fair mutex, the owner's turn is in another slot.
             let may_share = slot.is_held() || !matches!(id.lane, Lane::Mutex);
-            if may_share && call.owner.as_ref().is_some_and(|owner| owner.turns().share(&id.key, id.lane, ticket)) {
+            if may_share && call.shares_turn(&id) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
             }
-            slot.on(Event::Lock(NewCall { ticket, caller, terms, patience, call }), cx);
+            slot.on(Event::Lock(call), cx);
         });
         if let Some(owner) = watched {
             self.watch_for_deadlock(&id, ticket, owner);
         }
-    }
-
-    /// Handles a call that turns a write lock into a read lock.
-    pub(super) fn downgrade(&mut self, request: DowngradeRequest) {
-        let DowngradeRequest { slot, hold, turn, ticket, owner, max_hold, caller, reply } = request;
-        let call = WaitingCall { owner, max_waiters: None, max_hold, kind: Kind::Read, reply };
-        // If the slot does not exist any more, the client was closed. Then `call` is dropped, and the caller gets
-        // `ErrorKind::Closed`.
-        self.on(&slot, Event::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
     }
 
     /// Number of the calls of this client that wait for the same lock as a call in this slot.
@@ -141,7 +96,7 @@ impl Engine {
     }
 
     /// Passes an event to a slot. If the slot does not exist any more, the event has no effect.
-    pub(super) fn on(&mut self, id: &SlotId, event: Event<WaitingCall>) {
+    pub(super) fn on(&mut self, id: &SlotId, event: Event) {
         self.change(id, |slot, cx| slot.on(event, cx));
     }
 
@@ -208,7 +163,7 @@ impl Engine {
     pub(super) fn change<T>(
         &mut self,
         id: &SlotId,
-        change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
+        change: impl FnOnce(&mut Slot, &mut SlotContext) -> T,
     ) -> Option<T> {
         self.change_or_add(id, false, change)
     }
@@ -218,7 +173,7 @@ impl Engine {
         &mut self,
         id: &SlotId,
         adds: bool,
-        change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
+        change: impl FnOnce(&mut Slot, &mut SlotContext) -> T,
     ) -> Option<T> {
         let entry = match self.slots.get_mut(id) {
             Some(entry) => entry,
@@ -271,7 +226,7 @@ impl Engine {
         self.cx.effects = effects; // The empty vector is reused, to save an allocation.
     }
 
-    fn execute(&mut self, id: &SlotId, effect: Effect<WaitingCall>) {
+    fn execute(&mut self, id: &SlotId, effect: Effect) {
         let key = &id.key;
         match effect {
             Effect::Send(step) => self.outbox.push(step),
@@ -290,7 +245,7 @@ impl Engine {
             }
             Effect::Renew(hold) => self.outbox.push_renewal(id.clone(), hold),
             Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(id)),
-            Effect::StartTurn { call, turn } => self.start_turn(id, call, turn),
+            Effect::StartTurn { call, turn } => self.start_turn(id, *call, turn),
             Effect::PassOn { hold, fence, terms, report } => {
                 let follower = self.take_follower(key, terms);
                 self.on(id, Event::Follow { hold, fence, follower, report });
@@ -335,26 +290,26 @@ impl Engine {
     /// Removes the call that directly follows the present hold of a fair mutex in the store's queue from its own slot, and
     /// returns the call. Calls that wait no longer have left the queue, so they are skipped. `None` if the next call has
     /// other terms, or there is none.
-    fn take_follower(&mut self, key: &Key, terms: Terms) -> Option<(Ticket, Box<Waiter<WaitingCall>>)> {
+    fn take_follower(&mut self, key: &Key, terms: Terms) -> Option<Box<Call>> {
         while let Some(ticket) = self.fair_calls.next_follower(key) {
             let id = SlotId { key: key.clone(), lane: Lane::Fair(ticket) };
             match self.slots.get(&id).and_then(|entry| entry.slot.terms_of(ticket)) {
                 Some(wanted) if wanted != terms => return None,
                 Some(_) | None => {}
             }
-            let waiter = self.change(&id, |slot, cx| slot.take_waiter(ticket, cx)).flatten();
-            if let Some(waiter) = waiter.filter(|waiter| !waiter.call.has_gone()) {
-                return Some((ticket, waiter));
+            let call = self.change(&id, |slot, cx| slot.take_call(ticket, cx)).flatten();
+            if let Some(call) = call.filter(|call| !call.has_gone()) {
+                return Some(call);
             }
         }
         None
     }
 
     /// Starts a turn: answers the call with a new turn, and lets other calls of the same owner share the turn.
-    fn start_turn(&mut self, id: &SlotId, call: WaitingCall, turn: NewTurn) {
-        let NewTurn { hold, ticket, fence, ttl, status, waited, is_passed_on } = turn;
+    fn start_turn(&mut self, id: &SlotId, call: Call, turn: NewTurn) {
+        let NewTurn { hold, fence, ttl, status, waited, is_passed_on } = turn;
         let key = &id.key;
-        let WaitingCall { owner, max_hold, kind, reply, .. } = call;
+        let Call { ticket, owner, terms: Terms { kind, max_hold, .. }, reply, .. } = call;
         let max_hold = max_hold.map(|time| MaxHold { time, end: self.cx.now + time });
         let unused = Event::TurnEnded { hold, ticket, report: None };
         // If the client is gone, all callers are gone, because each caller keeps the client alive. So the turn ends
@@ -435,10 +390,10 @@ impl SlotEntry {
     /// all slots (`counts`) and the slot's timer.
     fn change<T>(
         &mut self,
-        cx: &mut SlotContext<WaitingCall>,
+        cx: &mut SlotContext,
         counts: &mut Counts,
         timers: &mut Timers,
-        change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
+        change: impl FnOnce(&mut Slot, &mut SlotContext) -> T,
     ) -> T {
         let before = self.slot.counts();
         let value = change(&mut self.slot, cx);

@@ -58,6 +58,7 @@
 
 mod answers;
 mod backoff;
+mod call;
 mod calls;
 mod deadlocks;
 mod effects;
@@ -89,7 +90,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use self::{
     calls::Calls,
     deadlocks::Deadlocks,
-    effects::WaitingCall,
     fair_calls::FairCalls,
     health::StoreHealth,
     metrics::Metrics,
@@ -110,8 +110,9 @@ use crate::{
     turn::TurnClient,
 };
 
+pub(crate) use self::call::{Call, TurnGrant, Wait};
 pub(crate) use self::calls::{apply_one, renew_one};
-pub(crate) use self::msg::{DowngradeRequest, LockRequest, Msg, TurnGrant};
+pub(crate) use self::msg::Msg;
 pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::{FIRST_ANSWER, MAX_TURNS};
 
@@ -130,7 +131,7 @@ type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// A slot. The entry exists while the slot has a waiting call, a claim or a hold.
 struct SlotEntry {
-    slot: Slot<WaitingCall>,
+    slot: Slot,
     /// When the slot's timer fires: when the slot is due, or earlier. `None` if the timer is not set.
     timer: Option<Moment>,
 }
@@ -153,7 +154,7 @@ pub(crate) struct Engine {
     turn_client: Option<Weak<dyn TurnClient>>,
     /// What slots know about their surroundings. `cx.now` is the last reading of the clock. `cx.now` is never later
     /// than the present, so a deadline that counts from `cx.now` is never too late.
-    cx: SlotContext<WaitingCall>,
+    cx: SlotContext,
     slots: Map<SlotId, SlotEntry>,
     fair_calls: FairCalls,
     /// The totals over all slots.
@@ -385,8 +386,10 @@ impl Engine {
     fn handle_message(&mut self, msg: Msg) {
         match msg {
             Msg::Start(client) => self.turn_client = Some(client),
-            Msg::Lock(request) => self.lock(request),
-            Msg::Downgrade(request) => self.downgrade(request),
+            Msg::Lock(key, call) => self.lock(key, call),
+            // After the client was closed, the slot does not exist any more. Then `call` is dropped, and the caller gets
+            // `ErrorKind::Closed`.
+            Msg::Downgrade { slot, hold, turn, call } => self.on(&slot, Event::Downgrade { hold, turn, call }),
             Msg::Cancel { slot, ticket } => self.on(&slot, Event::Cancel(ticket)),
             // After the client was closed, the slot does not exist any more. Then `report` is dropped, and the caller
             // of `release()` gets `ErrorKind::Closed`.

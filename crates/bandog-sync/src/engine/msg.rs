@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    num::NonZeroU32,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -11,37 +10,30 @@ use bandog_core::{Backend, Key, Moment, Notifier, Result};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
+use super::call::Call;
 use crate::{
-    Health, Owner,
-    caller::Caller,
+    Health,
     lane::SlotId,
-    terms::{HoldId, Patience, Terms, Ticket},
-    turn::{Report, Turn, TurnClient},
+    terms::{HoldId, Ticket},
+    turn::{Report, TurnClient},
 };
-
-/// Where the answer to a [`LockRequest`] goes. The answer `None` means that another client or call holds the lock.
-pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
-
-/// The answer to a call that gets the lock. A *turn* begins when a call gets the hold, and ends when the last guard of
-/// the turn is dropped. Calls of one owner can share a turn.
-pub(crate) enum TurnGrant {
-    /// The turn of a call without an owner, or of a downgrade.
-    New(Arc<Turn>),
-    /// The turn of the call's owner, which the call may share with other calls. The call takes that turn from the owner
-    /// ([`Owner::call_ended`]).
-    Shared,
-}
 
 pub(crate) enum Msg {
     /// The first message. The engine puts this client into each turn, so that a guard keeps the client alive.
     Start(Weak<dyn TurnClient>),
-    Lock(LockRequest),
-    Downgrade(DowngradeRequest),
-    /// A caller has dropped the future of its [`LockRequest`].
-    Cancel {
+    /// A call asks for the lock of this key.
+    Lock(Key, Box<Call>),
+    /// A writer wants to become a reader.
+    Downgrade {
+        /// The slot of the writers.
         slot: SlotId,
-        ticket: Ticket,
+        /// The hold and the ticket of the writer's turn.
+        hold: HoldId,
+        turn: Ticket,
+        call: Box<Call>,
     },
+    /// A caller has dropped the future of its call.
+    Cancel { slot: SlotId, ticket: Ticket },
     /// The last guard of a turn was dropped or released.
     Release {
         slot: SlotId,
@@ -52,12 +44,7 @@ pub(crate) enum Msg {
         report: Option<Report>,
     },
     /// A caller wants to be woken when `grace` is left before the deadline of a turn.
-    WarnBefore {
-        slot: SlotId,
-        hold: HoldId,
-        ticket: Ticket,
-        grace: Duration,
-    },
+    WarnBefore { slot: SlotId, hold: HoldId, ticket: Ticket, grace: Duration },
     /// A caller leaves the hold of a turn in the store.
     Detach {
         slot: SlotId,
@@ -79,11 +66,7 @@ pub(crate) enum Msg {
     /// exists.
     Recheck(Key),
     /// A caller subscribes to the changes of a record.
-    SubscribeRecord {
-        id: Ticket,
-        key: Key,
-        notifier: Notifier,
-    },
+    SubscribeRecord { id: Ticket, key: Key, notifier: Notifier },
     /// A caller waits for a latch. The notifier makes the caller poll: when the latch becomes open, at least once a
     /// second, and at the end of its wait.
     SubscribeLatch {
@@ -113,46 +96,12 @@ pub(crate) enum Msg {
 /// engine polls the future of the request.
 pub(crate) type BackendQuery = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, ()> + Send>;
 
-/// A call that asks for a lock.
-pub(crate) struct LockRequest {
-    pub(crate) key: Key,
-    pub(crate) ticket: Ticket,
-    /// The owner for which the call locks. `None` if the call names no owner.
-    pub(crate) owner: Option<Owner>,
-    /// The task or thread that made the call.
-    pub(crate) caller: Caller,
-    pub(crate) terms: Terms,
-    /// How long the call waits.
-    pub(crate) patience: Patience,
-    /// Whether the call can be part of a deadlock: it has no time limit, and its owner may hold other locks.
-    pub(crate) can_deadlock: bool,
-    /// Maximum number of calls of this client that wait for the lock. `None` if there is no limit.
-    pub(crate) max_waiters: Option<NonZeroU32>,
-    pub(crate) reply: LockReply,
-}
-
-/// A call that turns a write lock into a read lock.
-pub(crate) struct DowngradeRequest {
-    /// The slot of the writers.
-    pub(crate) slot: SlotId,
-    /// The hold and the ticket of the writer's turn.
-    pub(crate) hold: HoldId,
-    pub(crate) turn: Ticket,
-    /// The ticket of the reader's turn.
-    pub(crate) ticket: Ticket,
-    pub(crate) owner: Option<Owner>,
-    /// Maximum duration of the reader's turn. `None` if there is no limit.
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) caller: Caller,
-    pub(crate) reply: LockReply,
-}
-
 impl fmt::Debug for Msg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Start(_) => "Start",
-            Self::Lock(_) => "Lock",
-            Self::Downgrade(_) => "Downgrade",
+            Self::Lock(..) => "Lock",
+            Self::Downgrade { .. } => "Downgrade",
             Self::Cancel { .. } => "Cancel",
             Self::Release { .. } => "Release",
             Self::WarnBefore { .. } => "WarnBefore",
@@ -180,6 +129,6 @@ mod tests {
     /// call of `memcpy`.
     #[test]
     fn messages_are_small() {
-        assert!(size_of::<Msg>() <= 128, "{} bytes", size_of::<Msg>());
+        assert!(size_of::<Msg>() <= 96, "{} bytes", size_of::<Msg>());
     }
 }

@@ -33,7 +33,7 @@ use std::{
 use bandog_core::{BlockedCall, ClaimId, ClientId, Error, ErrorKind, Moment, Result};
 
 pub(in crate::engine) use self::waits::{Waits, read};
-use super::{Engine, effects::WaitingCall, slot::Call, timers::Timer};
+use super::{Engine, call::Call, timers::Timer};
 use crate::{
     Owner,
     lane::{Lane, SlotId},
@@ -90,7 +90,7 @@ enum Stage {
     /// The call waits in its slot.
     Waiting(Option<Sighting>),
     /// The call is part of a deadlock. It has left its slot, and returns soon.
-    Lingering { call: WaitingCall, circle: Vec<CircleCall>, since: Moment },
+    Lingering { call: Box<Call>, circle: Vec<CircleCall>, since: Moment },
 }
 
 /// A circle that was found once.
@@ -112,7 +112,7 @@ impl Deadlocks {
     }
 
     /// Takes a call that lingers.
-    pub(super) fn take_lingering(&mut self, ticket: Ticket) -> Option<WaitingCall> {
+    pub(super) fn take_lingering(&mut self, ticket: Ticket) -> Option<Box<Call>> {
         match self.blocked.remove(&ticket)? {
             Blocked { stage: Stage::Lingering { call, .. }, .. } => Some(call),
             waiting => {

@@ -5,16 +5,16 @@ use std::{mem, time::Duration};
 use bandog_core::{Error, ErrorKind, Moment, Result, Subscription, Verdict};
 
 use super::{
-    Call, Claiming, Effect, Slot, SlotContext, Stage, WakeUps,
+    Claiming, Effect, Slot, SlotContext, Stage, WakeUps,
     attempt::{Attempt, Queued},
 };
 use crate::{engine::backoff::backoff_after, lane::Lane, terms::HoldId};
 
-impl<C: Call> Slot<C> {
+impl Slot {
     /// Claims the key on the terms of the first waiting call, unless a claim is in flight, or that call waits for a hold
     /// of this client. If no call waits, this function only cleans up.
-    pub(super) fn claim_next(&mut self, cx: &mut SlotContext<C>) {
-        let Some(terms) = self.queue.first().map(|waiter| waiter.terms) else {
+    pub(super) fn claim_next(&mut self, cx: &mut SlotContext) {
+        let Some(terms) = self.queue.first().map(|call| call.terms) else {
             return self.clean_up_without_waiters(cx);
         };
         if !self.fits(terms) {
@@ -43,7 +43,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Ends a rest, or an attempt that is not in flight, because the first waiting call waits for a hold of this client.
-    fn wait_for_own_hold(&mut self, cx: &mut SlotContext<C>) {
+    fn wait_for_own_hold(&mut self, cx: &mut SlotContext) {
         match mem::take(&mut self.stage) {
             Stage::Waiting { attempt, .. } => end_attempt(&attempt, cx),
             stage @ (Stage::Claiming(_) | Stage::Releasing(_)) => self.stage = stage,
@@ -52,7 +52,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Sends the next request of an attempt, and enters [`Stage::Claiming`].
-    pub(super) fn send_claim(&mut self, mut attempt: Box<Attempt>, cx: &mut SlotContext<C>) {
+    pub(super) fn send_claim(&mut self, mut attempt: Box<Attempt>, cx: &mut SlotContext) {
         let (expects_notifications, has_patient_calls) =
             (self.wake_ups.expects_notifications(), self.queue.has_patient_calls());
         let step = attempt.next_step(cx.now, expects_notifications, has_patient_calls, cx.round_trip);
@@ -62,13 +62,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles the end of a claim's request. Does nothing if the slot has no such claim in flight.
-    pub(super) fn claimed(
-        &mut self,
-        claim: HoldId,
-        asked_at: Moment,
-        answer: Result<Verdict>,
-        cx: &mut SlotContext<C>,
-    ) {
+    pub(super) fn claimed(&mut self, claim: HoldId, asked_at: Moment, answer: Result<Verdict>, cx: &mut SlotContext) {
         if self.downgrades_to(claim) {
             return self.downgrade_answered(asked_at, answer, cx);
         }
@@ -103,7 +97,7 @@ impl<C: Call> Slot<C> {
         asked_at: Moment,
         retry_after: Duration,
         ahead: Option<u32>,
-        cx: &mut SlotContext<C>,
+        cx: &mut SlotContext,
     ) {
         let Claiming { mut attempt, last_covered, is_notified } = claiming;
         let now = cx.now;
@@ -122,8 +116,8 @@ impl<C: Call> Slot<C> {
         let retry_at = now + if is_next { poll.min(retry_after + Duration::from_millis(1)) } else { poll };
         self.stage = Stage::Waiting { attempt, retry_at };
         let first_end = self.queue.ignore_last_refusal(last_covered);
-        while let Some(waiter) = last_covered.and_then(|last| self.queue.remove_try_lock(last)) {
-            cx.emit(Effect::Refuse(waiter.call));
+        while let Some(call) = last_covered.and_then(|last| self.queue.remove_try_lock(last)) {
+            cx.emit(Effect::Refuse(call));
         }
         self.refuse_too_many(ahead, cx);
         if self.queue.is_empty() {
@@ -146,24 +140,22 @@ impl<C: Call> Slot<C> {
 
     /// Ends the call of a fair mutex at its first refusal, if more claims are before it in the store's queue than the
     /// call allows. Its place is released, because then no call needs the claim.
-    fn refuse_too_many(&mut self, ahead: Option<u32>, cx: &mut SlotContext<C>) {
+    fn refuse_too_many(&mut self, ahead: Option<u32>, cx: &mut SlotContext) {
         let (Lane::Fair(_), 1, Some(ahead)) = (self.id.lane, self.refusals, ahead) else { return };
-        let max = self.queue.first().and_then(|waiter| waiter.call.max_ahead());
-        let Some(max) = max.filter(|max| ahead >= *max) else { return };
-        if let Some((_, waiter)) = self.queue.remove_first() {
+        let max = self.queue.first().and_then(|call| call.max_waiters);
+        let Some(max) = max.filter(|max| ahead >= max.get()) else { return };
+        if let Some(call) = self.queue.remove_first() {
             let message = format!(
                 "the number of calls before this call in the queue of the lock is {ahead}, and the limit is {max} (max_waiters)"
             );
-            cx.emit(Effect::Fail(
-                waiter.call,
-                Error::new(ErrorKind::Overloaded, message).during("lock").at(self.key()),
-            ));
+            let error = Error::new(ErrorKind::Overloaded, message).during("lock").at(self.key());
+            cx.emit(Effect::Fail(call, error));
         }
     }
 
     /// Handles a claim that was refused with an error, or that the store did not answer. An error that is not retryable
     /// ends the calls of the same kind as the claim.
-    pub(super) fn claim_failed(&mut self, mut attempt: Box<Attempt>, error: Error, cx: &mut SlotContext<C>) {
+    pub(super) fn claim_failed(&mut self, mut attempt: Box<Attempt>, error: Error, cx: &mut SlotContext) {
         let kind = attempt.terms.kind;
         attempt.unsure |= error.maybe_applied();
         // The store may still apply an earlier request of this claim.
@@ -174,8 +166,8 @@ impl<C: Call> Slot<C> {
         if !error.is_retryable() {
             // The store refuses, for example, a claim of more permits than its limit. Another call can succeed.
             for ticket in self.queue.of_kind(kind) {
-                if let Some(waiter) = self.queue.remove(ticket) {
-                    cx.emit(Effect::Fail(waiter.call, error.clone()));
+                if let Some(call) = self.queue.remove(ticket) {
+                    cx.emit(Effect::Fail(call, error.clone()));
                 }
             }
             return self.claim_next(cx);
@@ -184,7 +176,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles a notification that a client has released the key.
-    pub(super) fn notified(&mut self, cx: &mut SlotContext<C>) {
+    pub(super) fn notified(&mut self, cx: &mut SlotContext) {
         if let Stage::Waiting { attempt, .. } | Stage::Claiming(Claiming { attempt, .. }) = &mut self.stage {
             attempt.notified();
         }
@@ -192,7 +184,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Claims the key for the waiting calls immediately, because the key may be free now.
-    pub(super) fn may_be_free(&mut self, cx: &mut SlotContext<C>) {
+    pub(super) fn may_be_free(&mut self, cx: &mut SlotContext) {
         match &mut self.stage {
             Stage::Waiting { attempt, .. } => {
                 attempt.polls.notified();
@@ -209,7 +201,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles the backend's answer to a subscription.
-    pub(super) fn subscribed(&mut self, subscription: Result<Subscription>, cx: &mut SlotContext<C>) {
+    pub(super) fn subscribed(&mut self, subscription: Result<Subscription>, cx: &mut SlotContext) {
         if self.queue.is_empty() {
             self.wake_ups = WakeUps::Off;
             return;
@@ -229,7 +221,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles the store's answer to a release. `woke_no_client`: the release has notified no other client.
-    pub(super) fn released(&mut self, woke_no_client: bool, cx: &mut SlotContext<C>) {
+    pub(super) fn released(&mut self, woke_no_client: bool, cx: &mut SlotContext) {
         match &self.stage {
             Stage::Resting { .. } if woke_no_client => self.claim_next(cx),
             // Perhaps an old claim of this client has held the key until now. The store has just released that claim.
@@ -249,7 +241,7 @@ impl<C: Call> Slot<C> {
 
 /// Ends an attempt to get the key. Its claim must not be in flight. The claim is released in two cases: the store may
 /// have applied the claim, or it may have a note that this client starves (has waited for a long time).
-pub(super) fn end_attempt<C>(attempt: &Attempt, cx: &mut SlotContext<C>) {
+pub(super) fn end_attempt(attempt: &Attempt, cx: &mut SlotContext) {
     let unsure = attempt.unsure;
     // If the claim was sent as an exchange that the store has not applied, the store still has the old hold. So the old
     // hold is released, too.

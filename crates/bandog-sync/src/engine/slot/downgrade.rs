@@ -13,48 +13,35 @@ use std::{num::NonZeroU8, time::Duration};
 use bandog_core::{Error, Fences, Kind, Moment, Renewal, Result, Verdict};
 
 use super::{
-    Call, Effect, NewCall, Slot, SlotContext,
+    Effect, Slot, SlotContext,
     attempt::Attempt,
     claiming::end_attempt,
     hold::{Hold, HoldDue, RenewalEffect},
     turn::Turn,
 };
 use crate::{
-    caller::Caller,
-    engine::backoff::backoff_after,
-    terms::{HoldId, Patience, Terms, Ticket},
+    engine::{backoff::backoff_after, call::Call},
+    terms::{HoldId, Terms, Ticket},
 };
 
-/// A call that wants to become a reader.
-pub(in crate::engine) struct NewDowngrade<C> {
-    /// The hold and the ticket of the writer's turn.
-    pub(in crate::engine) hold: HoldId,
-    pub(in crate::engine) turn: Ticket,
-    /// The ticket of the reader's turn.
-    pub(in crate::engine) ticket: Ticket,
-    pub(in crate::engine) caller: Caller,
-    /// Where the answer to the call goes.
-    pub(in crate::engine) call: C,
-}
-
 /// A hold that was granted by a downgrade, and the call that gets its first turn.
-pub(in crate::engine) struct Adoption<C> {
+pub(in crate::engine) struct Adoption {
     hold: Box<Hold>,
-    call: Option<NewCall<C>>,
+    call: Option<Box<Call>>,
 }
 
 /// A downgrade that is not answered yet.
-pub(super) struct Downgrade<C> {
+pub(super) struct Downgrade {
     attempt: Box<Attempt>,
     /// The writer's hold, with its turn.
     hold: Box<Hold>,
     /// `None` after the call was answered with an error.
-    call: Option<NewCall<C>>,
+    call: Option<Box<Call>>,
     /// When the request is repeated. `None` while it is in flight.
     retry_at: Option<Moment>,
 }
 
-impl<C> Downgrade<C> {
+impl Downgrade {
     pub(super) fn is_in_flight(&self) -> bool {
         self.retry_at.is_none()
     }
@@ -76,14 +63,14 @@ impl<C> Downgrade<C> {
     }
 
     /// Records that the store does not have the writer's hold any more.
-    fn writer_has_ended(&mut self, cx: &mut SlotContext<C>) {
+    fn writer_has_ended(&mut self, cx: &mut SlotContext) {
         if let Some(claim) = self.attempt.old_hold_has_ended() {
             cx.emit(Effect::ReleaseLater(claim));
         }
     }
 
     /// The writer's turn has ended. Its end is reported.
-    fn end_turn(&self, cx: &mut SlotContext<C>, end: impl Fn(&Turn)) {
+    fn end_turn(&self, cx: &mut SlotContext, end: impl Fn(&Turn)) {
         for turn in self.hold.turns().iter() {
             end(turn);
             cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since), released: None });
@@ -91,10 +78,9 @@ impl<C> Downgrade<C> {
     }
 }
 
-impl<C: Call> Slot<C> {
+impl Slot {
     /// Sends the request of a downgrade.
-    pub(super) fn downgrade(&mut self, downgrade: NewDowngrade<C>, cx: &mut SlotContext<C>) {
-        let NewDowngrade { hold: id, turn, ticket, caller, call } = downgrade;
+    pub(super) fn downgrade(&mut self, id: HoldId, turn: Ticket, mut call: Box<Call>, cx: &mut SlotContext) {
         let has_turn = self.holds.get_present(id).is_some_and(|hold| hold.turns().iter().any(|own| own.ticket == turn));
         let hold = if has_turn && self.downgrade.is_none() { self.take_hold(id) } else { None };
         let Some(hold) = hold else {
@@ -104,12 +90,12 @@ impl<C: Call> Slot<C> {
         let terms = Terms { kind: Kind::Read, fences: NonZeroU8::MIN, ..hold.terms() };
         let mut attempt = cx.new_attempt(&self.id, terms);
         attempt.exchanges(hold.claim().clone(), hold.is_unsure());
-        let call = Some(NewCall { ticket, caller, terms, patience: Patience::Forever, call });
-        self.downgrade = Some(Box::new(Downgrade { attempt, hold, call, retry_at: None }));
+        call.terms = terms;
+        self.downgrade = Some(Box::new(Downgrade { attempt, hold, call: Some(call), retry_at: None }));
         self.send_downgrade(cx);
     }
 
-    fn send_downgrade(&mut self, cx: &mut SlotContext<C>) {
+    fn send_downgrade(&mut self, cx: &mut SlotContext) {
         let Some(downgrade) = &mut self.downgrade else { return };
         downgrade.retry_at = None;
         cx.emit(Effect::Send(downgrade.attempt.next_step(cx.now, false, false, cx.round_trip)));
@@ -123,7 +109,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles the end of a downgrade's request.
-    pub(super) fn downgrade_answered(&mut self, asked_at: Moment, answer: Result<Verdict>, cx: &mut SlotContext<C>) {
+    pub(super) fn downgrade_answered(&mut self, asked_at: Moment, answer: Result<Verdict>, cx: &mut SlotContext) {
         let Some(mut downgrade) = self.downgrade.take() else { return };
         match answer {
             Ok(Verdict::Granted { fences, valid_for, .. }) => {
@@ -137,7 +123,7 @@ impl<C: Call> Slot<C> {
             Err(error) => {
                 downgrade.attempt.unsure |= error.maybe_applied();
                 downgrade.attempt.faults += 1;
-                let is_wanted = downgrade.call.as_ref().is_some_and(|call| !call.call.has_gone());
+                let is_wanted = downgrade.call.as_ref().is_some_and(|call| !call.has_gone());
                 if !error.is_retryable() || !is_wanted || cx.is_closing {
                     return self.end_downgrade(*downgrade, error, cx);
                 }
@@ -148,7 +134,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles the slot's timer.
-    pub(super) fn downgrade_is_due(&mut self, cx: &mut SlotContext<C>) {
+    pub(super) fn downgrade_is_due(&mut self, cx: &mut SlotContext) {
         let Some(downgrade) = &mut self.downgrade else { return };
         let due = downgrade.call.as_ref().map_or(HoldDue::Nothing, |_| downgrade.hold.due(cx.now));
         if due == HoldDue::Lost {
@@ -163,7 +149,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Renews the writer's hold of a downgrade now.
-    pub(super) fn renew_downgrade(&mut self, cx: &mut SlotContext<C>) {
+    pub(super) fn renew_downgrade(&mut self, cx: &mut SlotContext) {
         if let Some(downgrade) = self.downgrade.as_mut().filter(|downgrade| downgrade.call.is_some())
             && downgrade.hold.renew_now(cx.now)
         {
@@ -182,7 +168,7 @@ impl<C: Call> Slot<C> {
         id: HoldId,
         asked_at: Moment,
         answer: Result<Renewal>,
-        cx: &mut SlotContext<C>,
+        cx: &mut SlotContext,
     ) {
         let now = cx.now;
         let Some(hold) = self.downgraded_hold(id) else { return };
@@ -203,7 +189,7 @@ impl<C: Call> Slot<C> {
 
     /// Handles the drop of the future that waits for a downgrade. `turn`: the ticket of the writer's turn, which that
     /// future has dropped.
-    pub(super) fn downgrade_dropped(&mut self, turn: Ticket, cx: &mut SlotContext<C>) {
+    pub(super) fn downgrade_dropped(&mut self, turn: Ticket, cx: &mut SlotContext) {
         let mut turns = self.downgrade.iter().flat_map(|downgrade| downgrade.hold.turns().iter());
         if let Some(writer) = turns.find(|own| own.ticket == turn) {
             writer.status.release();
@@ -213,7 +199,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Answers the call with an error. If the request is in flight, the slot still waits for its answer.
-    pub(super) fn fail_downgrade(&mut self, error: &Error, cx: &mut SlotContext<C>) {
+    pub(super) fn fail_downgrade(&mut self, error: &Error, cx: &mut SlotContext) {
         let Some(mut downgrade) = self.downgrade.take() else { return };
         if !downgrade.is_in_flight() {
             return self.end_downgrade(*downgrade, error.clone(), cx);
@@ -223,13 +209,13 @@ impl<C: Call> Slot<C> {
     }
 
     /// Ends a downgrade that is not in flight and was not granted.
-    fn end_downgrade(&self, mut downgrade: Downgrade<C>, error: Error, cx: &mut SlotContext<C>) {
+    fn end_downgrade(&self, mut downgrade: Downgrade, error: Error, cx: &mut SlotContext) {
         fail(&mut downgrade, &error.during("downgrade").at(self.key()), cx);
         end_attempt(&downgrade.attempt, cx);
     }
 
     /// Takes over a hold that was granted by a downgrade.
-    pub(super) fn adopt(&mut self, adoption: Adoption<C>, cx: &mut SlotContext<C>) {
+    pub(super) fn adopt(&mut self, adoption: Adoption, cx: &mut SlotContext) {
         let Adoption { hold, call } = adoption;
         let id = hold.id();
         self.close_open_hold();
@@ -242,20 +228,20 @@ impl<C: Call> Slot<C> {
 }
 
 /// Answers the call with an error, and marks the writer's turn as lost.
-fn fail<C: Call>(downgrade: &mut Downgrade<C>, error: &Error, cx: &mut SlotContext<C>) {
+fn fail(downgrade: &mut Downgrade, error: &Error, cx: &mut SlotContext) {
     let Some(call) = downgrade.call.take() else { return };
     downgrade.end_turn(cx, |turn| turn.status.lose());
-    cx.emit(Effect::Fail(call.call, error.clone()));
+    cx.emit(Effect::Fail(call, error.clone()));
 }
 
 /// Handles the grant of a downgrade.
-fn downgraded<C: Call>(
-    slot: &Slot<C>,
-    downgrade: Downgrade<C>,
+fn downgraded(
+    slot: &Slot,
+    downgrade: Downgrade,
     fences: Fences,
     asked_at: Moment,
     valid_for: Duration,
-    cx: &mut SlotContext<C>,
+    cx: &mut SlotContext,
 ) {
     let mut downgrade = downgrade;
     downgrade.writer_has_ended(cx);

@@ -12,50 +12,20 @@ use std::{
 
 use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Moment, Renewal, Result, Step, Subscription, Verdict};
 
-use super::{
-    attempt::Attempt,
-    downgrade::{Adoption, NewDowngrade},
-    queue::Waiter,
-};
+use super::{attempt::Attempt, downgrade::Adoption};
 use crate::{
     caller::Caller,
+    engine::call::Call,
     lane::{Lane, SlotId},
-    terms::{HoldId, Patience, Terms, Ticket},
+    terms::{HoldId, Terms, Ticket},
     turn::Report,
     turn_status::TurnStatus,
 };
 
-/// Where the answer to a waiting call goes. The slot only keeps this value, and returns it to the engine with an
-/// effect.
-pub(in crate::engine) trait Call {
-    /// Whether the caller has dropped its future.
-    fn has_gone(&self) -> bool;
-
-    /// Whether both calls have the same [`crate::Owner`], and so share a turn.
-    fn shares_with(&self, other: &Self) -> bool;
-
-    /// Maximum number of claims before the claim of this call in the store's queue. `None` if there is no limit.
-    fn max_ahead(&self) -> Option<u32> {
-        None
-    }
-}
-
-/// A call that has just arrived.
-pub(in crate::engine) struct NewCall<C> {
-    pub(in crate::engine) ticket: Ticket,
-    /// The task or thread that made the call.
-    pub(in crate::engine) caller: Caller,
-    pub(in crate::engine) terms: Terms,
-    /// How long the call waits.
-    pub(in crate::engine) patience: Patience,
-    /// Where the answer to the call goes.
-    pub(in crate::engine) call: C,
-}
-
 /// What can happen to a key.
-pub(in crate::engine) enum Event<C> {
+pub(in crate::engine) enum Event {
     /// A call has arrived.
-    Lock(NewCall<C>),
+    Lock(Box<Call>),
     /// A caller has dropped its future.
     Cancel(Ticket),
     /// The last guard of a turn was dropped or released. `report`: where the result of the release goes, if a caller
@@ -69,7 +39,7 @@ pub(in crate::engine) enum Event<C> {
     Extend { hold: HoldId, ttl: Duration, report: Report },
     /// The hold of a fair mutex gets the call that directly follows in the store's queue, or `None` if there is no such
     /// call any more. This answers [`Effect::PassOn`].
-    Follow { hold: HoldId, fence: Fence, follower: Option<(Ticket, Box<Waiter<C>>)>, report: Option<Report> },
+    Follow { hold: HoldId, fence: Fence, follower: Option<Box<Call>>, report: Option<Report> },
     /// The request of a claim or an exchange has ended. (An exchange releases a hold and claims the key again in one
     /// request.) `answer` is the store's answer, or an error if the store did not answer in time.
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict> },
@@ -86,10 +56,11 @@ pub(in crate::engine) enum Event<C> {
     /// A writer of this client begins to wait for the key, or no writer waits any more. Only the slot of the readers
     /// gets this event.
     WriterWaits(bool),
-    /// A writer wants to become a reader. Only the slot of the writers gets this event.
-    Downgrade(NewDowngrade<C>),
+    /// A writer wants to become a reader. `hold` and `turn`: the hold and the ticket of the writer's turn. Only the slot of
+    /// the writers gets this event.
+    Downgrade { hold: HoldId, turn: Ticket, call: Box<Call> },
     /// A downgrade was granted. Only the slot of the readers gets this event.
-    Adopt(Box<Adoption<C>>),
+    Adopt(Box<Adoption>),
     /// The backend has reconnected. The store may have lost the hold, and this client may have missed notifications.
     Reconnected,
     /// An operator has changed the key, so perhaps the store does not have the hold any more.
@@ -101,7 +72,7 @@ pub(in crate::engine) enum Event<C> {
 }
 
 /// What the engine must do for a slot. The engine executes the effects in the order in which the slot emitted them.
-pub(in crate::engine) enum Effect<C> {
+pub(in crate::engine) enum Effect {
     /// Send a claim or an exchange.
     Send(Step),
     /// Release a claim. `unsure`: the store may still apply one of the claim's requests. `report`: where the result
@@ -116,16 +87,16 @@ pub(in crate::engine) enum Effect<C> {
     /// Subscribe to notifications about releases of this claim's key.
     Subscribe(Claim),
     /// The turn of this call begins.
-    StartTurn { call: C, turn: NewTurn },
+    StartTurn { call: Box<Call>, turn: NewTurn },
     /// A turn of this hold of a fair mutex has ended. Find the call that directly follows in the store's queue, and answer
     /// with [`Event::Follow`]. That call must have these terms. `fence` is the fence of its turn.
     PassOn { hold: HoldId, fence: Fence, terms: Terms, report: Option<Report> },
     /// Pass the hold of a downgrade on to the slot of the readers.
-    Adopt(Box<Adoption<C>>),
+    Adopt(Box<Adoption>),
     /// Answer this call with "the lock is held".
-    Refuse(C),
+    Refuse(Box<Call>),
     /// Answer this call with an error.
-    Fail(C, Error),
+    Fail(Box<Call>, Error),
     /// Report the result of a release, of an extension or of a detachment.
     Report(Report, Result<()>),
     /// The store has granted the key to this client.
@@ -154,8 +125,6 @@ pub(in crate::engine) enum Effect<C> {
 /// A turn that begins.
 pub(in crate::engine) struct NewTurn {
     pub(in crate::engine) hold: HoldId,
-    /// The ticket of the call.
-    pub(in crate::engine) ticket: Ticket,
     pub(in crate::engine) fence: Fence,
     /// The ttl of the hold.
     pub(in crate::engine) ttl: Duration,
@@ -168,7 +137,7 @@ pub(in crate::engine) struct NewTurn {
 }
 
 /// What slots know about their surroundings, and the effects that the slots have emitted.
-pub(in crate::engine) struct SlotContext<C> {
+pub(in crate::engine) struct SlotContext {
     /// The newest reading of the clock.
     pub(in crate::engine) now: Moment,
     /// Average duration of a request and its answer. Newer requests count more.
@@ -178,7 +147,7 @@ pub(in crate::engine) struct SlotContext<C> {
     /// Whether the client closes.
     pub(in crate::engine) is_closing: bool,
     /// The effects that the engine has not executed yet.
-    pub(in crate::engine) effects: Vec<Effect<C>>,
+    pub(in crate::engine) effects: Vec<Effect>,
     /// Timeout of a request.
     pub(super) timeout: Duration,
     pub(super) client: ClientId,
@@ -192,7 +161,7 @@ pub(in crate::engine) struct SlotContext<C> {
     numbers: Arc<AtomicU64>,
 }
 
-impl<C> SlotContext<C> {
+impl SlotContext {
     pub(in crate::engine) fn new(client: ClientId, timeout: Duration, now: Moment, numbers: Arc<AtomicU64>) -> Self {
         Self {
             now,
@@ -208,7 +177,7 @@ impl<C> SlotContext<C> {
         }
     }
 
-    pub(super) fn emit(&mut self, effect: Effect<C>) {
+    pub(super) fn emit(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 

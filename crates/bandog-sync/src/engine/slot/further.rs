@@ -10,7 +10,7 @@
 
 use bandog_core::{Error, Kind, Moment, Result, Verdict};
 
-use super::{Call, Claiming, Effect, Slot, SlotContext, Stage, attempt::Attempt};
+use super::{Claiming, Effect, Slot, SlotContext, Stage, attempt::Attempt};
 use crate::terms::{HoldId, Terms};
 
 /// Maximum number of further claims in flight.
@@ -45,7 +45,7 @@ impl Further {
     }
 }
 
-impl<C: Call> Slot<C> {
+impl Slot {
     /// Whether the limit leaves room for a further claim with these terms.
     pub(super) fn has_room(&self, terms: Terms) -> bool {
         let Kind::Permits { take, of } = terms.kind else { return false };
@@ -59,7 +59,7 @@ impl<C: Call> Slot<C> {
 
     /// Sends further claims: one for each call behind the first one, as long as the calls have the terms of the attempt
     /// in flight, and the limit leaves room for them.
-    pub(super) fn claim_further(&mut self, cx: &mut SlotContext<C>) {
+    pub(super) fn claim_further(&mut self, cx: &mut SlotContext) {
         let Stage::Claiming(Claiming { attempt, .. }) = &self.stage else { return };
         let terms = attempt.terms;
         let Kind::Permits { take, of } = terms.kind else { return };
@@ -85,7 +85,7 @@ impl<C: Call> Slot<C> {
         claim: HoldId,
         asked_at: Moment,
         answer: Result<Verdict>,
-        cx: &mut SlotContext<C>,
+        cx: &mut SlotContext,
     ) -> Option<Result<Verdict>> {
         let Some(attempt) = self.further.take(claim) else { return Some(answer) };
         match answer {
@@ -103,7 +103,7 @@ impl<C: Call> Slot<C> {
 }
 
 /// Releases a claim whose request had no answer, if the store may have applied that request, or may still apply it.
-fn release_unsure<C>(attempt: &Attempt, error: &Error, cx: &mut SlotContext<C>) {
+fn release_unsure(attempt: &Attempt, error: &Error, cx: &mut SlotContext) {
     if error.maybe_applied() {
         cx.emit(Effect::Release { claim: attempt.claim.clone(), unsure: true, report: None });
     }

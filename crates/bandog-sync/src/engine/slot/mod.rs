@@ -108,23 +108,20 @@ use self::{
 };
 use crate::{
     caller::Caller,
+    engine::call::Call,
     lane::{Lane, SlotId},
     terms::{HoldId, Terms, Ticket},
 };
 
-pub(super) use self::{
-    downgrade::NewDowngrade,
-    event::{Call, Counts, Effect, Event, NewCall, NewTurn, SlotContext},
-    queue::Waiter,
-};
+pub(super) use self::event::{Counts, Effect, Event, NewTurn, SlotContext};
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 
 /// One key and one kind of lock in this client. The slot has only one attempt and one subscription, even if many calls
 /// wait. Both use the terms of the first waiting call. Only the slot of a semaphore can have further claims in flight.
-pub(super) struct Slot<C> {
+pub(super) struct Slot {
     id: SlotId,
     /// The calls that wait for the key.
-    queue: Queue<C>,
+    queue: Queue,
     /// The present attempt to get a hold.
     stage: Stage,
     holds: Holds,
@@ -137,7 +134,7 @@ pub(super) struct Slot<C> {
     /// The error of the last claim. Cleared when the store answers a claim.
     fault: Option<Error>,
     /// The present downgrade of a writer.
-    downgrade: Option<Box<Downgrade<C>>>,
+    downgrade: Option<Box<Downgrade>>,
     /// Claims of a semaphore that are in flight beside the attempt.
     further: Further,
     /// Whether a writer of this client waits. Then no hold of readers stays open.
@@ -196,7 +193,7 @@ impl WakeUps {
     }
 }
 
-impl<C: Call> Slot<C> {
+impl Slot {
     pub(super) fn new(id: SlotId) -> Self {
         Self {
             id,
@@ -213,7 +210,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles an event, and adds the resulting effects to the context.
-    pub(super) fn on(&mut self, event: Event<C>, cx: &mut SlotContext<C>) {
+    pub(super) fn on(&mut self, event: Event, cx: &mut SlotContext) {
         match event {
             Event::Lock(call) => self.lock(call, cx),
             Event::Cancel(ticket) => drop(self.queue.remove(ticket)),
@@ -229,7 +226,7 @@ impl<C: Call> Slot<C> {
             Event::Subscribed(subscription) => self.subscribed(subscription, cx),
             Event::Notified => self.notified(cx),
             Event::WriterWaits(waits) => self.writer_waits(waits),
-            Event::Downgrade(downgrade) => self.downgrade(downgrade, cx),
+            Event::Downgrade { hold, turn, call } => self.downgrade(hold, turn, call, cx),
             Event::Adopt(adoption) => self.adopt(*adoption, cx),
             Event::Reconnected => {
                 self.renew_now(cx);
@@ -291,7 +288,7 @@ impl<C: Call> Slot<C> {
 
     /// Whether a call with these terms does not wait for another call: it shares the hold of readers, or can have a claim
     /// of its own.
-    pub(super) fn can_serve(&self, terms: Terms, cx: &SlotContext<C>) -> bool {
+    pub(super) fn can_serve(&self, terms: Terms, cx: &SlotContext) -> bool {
         self.has_room(terms) || self.holds.open().is_some_and(|open| open.can_share(terms, cx.now, cx.round_trip))
     }
 
@@ -325,20 +322,15 @@ impl<C: Call> Slot<C> {
     }
 
     /// Removes a call from the queue. A claim in flight stays until its answer arrives.
-    pub(super) fn take_call(&mut self, ticket: Ticket, cx: &mut SlotContext<C>) -> Option<C> {
-        self.take_waiter(ticket, cx).map(|waiter| waiter.call)
-    }
-
-    /// As [`Self::take_call`]. The result also has the terms of the call, and the time when it arrived.
-    pub(super) fn take_waiter(&mut self, ticket: Ticket, cx: &mut SlotContext<C>) -> Option<Box<Waiter<C>>> {
-        let waiter = self.queue.remove(ticket)?;
+    pub(super) fn take_call(&mut self, ticket: Ticket, cx: &mut SlotContext) -> Option<Box<Call>> {
+        let call = self.queue.remove(ticket)?;
         self.settle(cx);
-        Some(waiter)
+        Some(call)
     }
 
     /// The terms of a call that waits.
     pub(super) fn terms_of(&self, ticket: Ticket) -> Option<Terms> {
-        self.queue.get(ticket).map(|waiter| waiter.terms)
+        self.queue.get(ticket).map(|call| call.terms)
     }
 
     /// Whether this is a hold of the slot, also a lost one, or the claim that waits with a place.
@@ -349,7 +341,7 @@ impl<C: Call> Slot<C> {
 
     /// The claim for a renewal that is sent now. `None` means that the hold or the wait has ended since the renewal was
     /// requested.
-    pub(super) fn renewal_sent(&mut self, id: HoldId, cx: &SlotContext<C>) -> Option<Claim> {
+    pub(super) fn renewal_sent(&mut self, id: HoldId, cx: &SlotContext) -> Option<Claim> {
         if let Stage::Waiting { attempt, .. } = &self.stage
             && attempt.claim.id.number == id
         {
@@ -380,7 +372,7 @@ impl<C: Call> Slot<C> {
 
     /// Brings the attempt in line with the queue, after each event: calls that wait need an attempt, unless they wait
     /// for a present hold, and an attempt needs a call that waits.
-    fn settle(&mut self, cx: &mut SlotContext<C>) {
+    fn settle(&mut self, cx: &mut SlotContext) {
         let Some(first) = self.queue.first() else {
             return self.clean_up_without_waiters(cx);
         };
@@ -400,8 +392,8 @@ impl<C: Call> Slot<C> {
         }
         let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. }) && self.further.len() == 0;
         if waits_for_own_hold && self.queue.has_try_locks() {
-            for waiter in self.queue.remove_try_locks(|_| true) {
-                cx.emit(Effect::Refuse(waiter.call));
+            for call in self.queue.remove_try_locks(|_| true) {
+                cx.emit(Effect::Refuse(call));
             }
         }
         self.claim_further(cx);
@@ -409,7 +401,7 @@ impl<C: Call> Slot<C> {
 
     /// Handles the slot's timer. The holds are checked first, so that no call gets a hold that has expired. Waiting
     /// calls are checked last, so that a call that can be served now does not time out.
-    fn due(&mut self, cx: &mut SlotContext<C>) {
+    fn due(&mut self, cx: &mut SlotContext) {
         let now = cx.now;
         while let Some(id) = self.holds.due(now) {
             self.hold_is_due(id, cx);
@@ -431,7 +423,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    fn hold_is_due(&mut self, id: HoldId, cx: &mut SlotContext<C>) {
+    fn hold_is_due(&mut self, id: HoldId, cx: &mut SlotContext) {
         let (now, key_is_quiet) = (cx.now, self.holds.get(id).is_some_and(|hold| hold.is_quiet()));
         let due = self.holds.change(id, |hold| (hold.lose_ended_turns(now), hold.due(now)));
         let Some((ended, due)) = due else { return };
@@ -448,7 +440,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Answers all calls with `ErrorKind::Closed` and releases all holds.
-    fn close(&mut self, cx: &mut SlotContext<C>) {
+    fn close(&mut self, cx: &mut SlotContext) {
         self.fail_all(&Error::closed(), cx);
         self.fail_downgrade(&Error::closed(), cx);
         let ids: Vec<_> = self.holds.iter().map(hold::Hold::id).collect();

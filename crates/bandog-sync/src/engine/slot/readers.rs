@@ -5,15 +5,15 @@
 //! forever: it closes when its streak has lasted for its maximum duration, or when a writer of this client waits. Later
 //! readers then need a new claim, which the store refuses while a writer waits. A closed hold ends with its last turn.
 
-use super::{Call, Slot, SlotContext, hold::Hold};
+use super::{Slot, SlotContext, hold::Hold};
 use crate::{
     lane::Lane,
     terms::{HoldId, Terms},
 };
 
-impl<C: Call> Slot<C> {
+impl Slot {
     /// The open hold, if a call with these terms can share it. Closes the hold if its time is over.
-    pub(super) fn shareable_hold(&mut self, terms: Terms, cx: &SlotContext<C>) -> Option<HoldId> {
+    pub(super) fn shareable_hold(&mut self, terms: Terms, cx: &SlotContext) -> Option<HoldId> {
         if !matches!(self.id.lane, Lane::Read) {
             return None;
         }
@@ -29,12 +29,11 @@ impl<C: Call> Slot<C> {
     }
 
     /// Starts a turn of this hold for each waiting call with the same terms. Releases the hold if it has no turn then.
-    pub(super) fn serve_readers(&mut self, id: HoldId, cx: &mut SlotContext<C>) {
+    pub(super) fn serve_readers(&mut self, id: HoldId, cx: &mut SlotContext) {
         let Some((terms, fence)) = self.holds.get(id).map(|hold| (hold.terms(), hold.shared_fence())) else { return };
         for ticket in self.queue.with_terms(terms) {
-            let Some(waiter) = self.queue.remove(ticket) else { continue };
-            if !waiter.call.has_gone() {
-                self.begin_turn(id, ticket, *waiter, fence, cx);
+            if let Some(call) = self.queue.remove(ticket).filter(|call| !call.has_gone()) {
+                self.begin_turn(id, call, fence, cx);
             }
         }
         if self.holds.get(id).is_some_and(|hold| hold.turns().is_empty()) {

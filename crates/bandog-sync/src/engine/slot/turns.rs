@@ -9,20 +9,20 @@ use std::time::Duration;
 use bandog_core::{Claim, Error, Fence, Fences, Moment, Renewal, Result, check_pass};
 
 use super::{
-    Call, Effect, NewTurn, Slot, SlotContext, Stage,
+    Effect, NewTurn, Slot, SlotContext, Stage,
     attempt::Attempt,
     hold::{Hold, RenewalEffect},
-    queue::Waiter,
     streak::end_of_rest,
     turn::Turn,
 };
 use crate::{
+    engine::call::Call,
     lane::Lane,
     terms::{HoldId, Terms, Ticket},
     turn::Report,
 };
 
-impl<C: Call> Slot<C> {
+impl Slot {
     /// Handles a grant. The first call in the queue gets the hold. If no call waits any more, the hold is released.
     pub(super) fn granted(
         &mut self,
@@ -30,7 +30,7 @@ impl<C: Call> Slot<C> {
         fences: Fences,
         asked_at: Moment,
         valid_for: Duration,
-        cx: &mut SlotContext<C>,
+        cx: &mut SlotContext,
     ) {
         let Some(hold) = Hold::granted(&attempt, fences, asked_at, valid_for, cx.now) else {
             // The answer came so late that the hold has already expired in this client. A claim for a fair mutex is
@@ -58,8 +58,8 @@ impl<C: Call> Slot<C> {
     /// - if the hold can be passed to a new claim for the next call, it is exchanged: one request releases it and claims
     ///   a new one;
     /// - otherwise the hold is released.
-    pub(super) fn serve_next(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
-        while self.queue.first().is_some_and(|waiter| waiter.call.has_gone()) {
+    pub(super) fn serve_next(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
+        while self.queue.first().is_some_and(Call::has_gone) {
             self.queue.remove_first();
         }
         let Some(hold) = self.holds.get_present(id) else { return };
@@ -67,7 +67,7 @@ impl<C: Call> Slot<C> {
         if matches!(self.id.lane, Lane::Fair(_)) && !is_first {
             return self.pass_on_in_queue(id, report, cx);
         }
-        let Some(terms) = self.queue.first().map(|waiter| waiter.terms).filter(|_| is_first || self.passes_on()) else {
+        let Some(terms) = self.queue.first().map(|call| call.terms).filter(|_| is_first || self.passes_on()) else {
             return self.release_hold(id, report, cx);
         };
         if !is_first && streak.must_end(cx.now, cx.round_trip) {
@@ -89,7 +89,7 @@ impl<C: Call> Slot<C> {
 
     /// Lets the hold of a fair mutex serve the call that directly follows in the store's queue, if there is one and the
     /// streak has not ended. Otherwise releases the hold.
-    fn pass_on_in_queue(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
+    fn pass_on_in_queue(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
         let may_follow = cx.has_followers && !cx.is_closing;
         let next = self.holds.change(id, |hold| {
             let can_serve = may_follow && !hold.streak().must_end(cx.now, cx.round_trip);
@@ -108,12 +108,12 @@ impl<C: Call> Slot<C> {
         &mut self,
         id: HoldId,
         fence: Fence,
-        follower: Option<(Ticket, Box<Waiter<C>>)>,
+        follower: Option<Box<Call>>,
         report: Option<Report>,
-        cx: &mut SlotContext<C>,
+        cx: &mut SlotContext,
     ) {
-        let Some((ticket, waiter)) = follower else { return self.release_hold(id, report, cx) };
-        self.begin_turn(id, ticket, *waiter, fence, cx);
+        let Some(call) = follower else { return self.release_hold(id, report, cx) };
+        self.begin_turn(id, call, fence, cx);
         if let Some(report) = report {
             cx.emit(Effect::Report(report, Ok(())));
         }
@@ -137,37 +137,30 @@ impl<C: Call> Slot<C> {
 
     /// Starts the turn of the first call in the queue. If no other call can get the key now, all `try_lock` calls are
     /// answered with "held", unless they share the turn.
-    fn start_turn(&mut self, id: HoldId, fence: Fence, cx: &mut SlotContext<C>) {
-        let Some((ticket, waiter)) = self.queue.remove_first() else { return };
+    fn start_turn(&mut self, id: HoldId, fence: Fence, cx: &mut SlotContext) {
+        let Some(call) = self.queue.remove_first() else { return };
         if matches!(self.id.lane, Lane::Mutex | Lane::Write) {
-            for other in self.queue.remove_try_locks(|call| !call.shares_with(&waiter.call)) {
-                cx.emit(Effect::Refuse(other.call));
+            for other in self.queue.remove_try_locks(|other| !other.shares_with(&call)) {
+                cx.emit(Effect::Refuse(other));
             }
         }
-        self.begin_turn(id, ticket, *waiter, fence, cx);
+        self.begin_turn(id, call, fence, cx);
     }
 
     /// Starts the turn of a call that has left the queue.
-    pub(super) fn begin_turn(
-        &mut self,
-        id: HoldId,
-        ticket: Ticket,
-        waiter: Waiter<C>,
-        fence: Fence,
-        cx: &mut SlotContext<C>,
-    ) {
+    pub(super) fn begin_turn(&mut self, id: HoldId, call: Box<Call>, fence: Fence, cx: &mut SlotContext) {
         let now = cx.now;
         let started = self.holds.change(id, |hold| {
             let is_passed_on = !hold.is_before_first_turn();
-            (is_passed_on, hold.terms().ttl, hold.start_turn(ticket, fence, waiter.caller, now))
+            (is_passed_on, hold.terms().ttl, hold.start_turn(call.ticket, fence, call.caller, now))
         });
         let Some((is_passed_on, ttl, status)) = started else { return };
-        let turn = NewTurn { hold: id, ticket, fence, ttl, status, waited: now.since(waiter.since), is_passed_on };
-        cx.emit(Effect::StartTurn { call: waiter.call, turn });
+        let waited = call.wait.since.map(|since| now.since(since)).unwrap_or_default();
+        cx.emit(Effect::StartTurn { call, turn: NewTurn { hold: id, fence, ttl, status, waited, is_passed_on } });
     }
 
     /// Releases the hold and claims a new one, in one request. So no other client can get the key between the two.
-    fn exchange(&mut self, id: HoldId, terms: Terms, cx: &mut SlotContext<C>) {
+    fn exchange(&mut self, id: HoldId, terms: Terms, cx: &mut SlotContext) {
         let Some(hold) = self.take_hold(id) else { return };
         let mut attempt = cx.new_attempt(&self.id, terms);
         attempt.exchanges(hold.claim().clone(), hold.is_unsure());
@@ -177,7 +170,7 @@ impl<C: Call> Slot<C> {
 
     /// Releases a hold. After that, the stage is `Releasing` if the slot passes holds on, no call waits, and this was the
     /// only hold.
-    pub(super) fn release_hold(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
+    pub(super) fn release_hold(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
         let Some(hold) = self.take_hold(id) else { return };
         release(&hold, report, cx);
         let is_last = self.queue.is_empty() && !self.is_held() && matches!(self.stage, Stage::Idle);
@@ -200,13 +193,13 @@ impl<C: Call> Slot<C> {
     /// Called when a hold ends. If the calls that wait now waited for a hold of this client, they have learned that the
     /// key was held.
     fn count_own_hold(&mut self) {
-        if self.queue.first().is_some_and(|waiter| !self.fits(waiter.terms)) {
+        if self.queue.first().is_some_and(|call| !self.fits(call.terms)) {
             self.refusals += 1;
         }
     }
 
     /// Handles the end of a turn: its last guard was dropped or released.
-    pub(super) fn turn_ended(&mut self, id: HoldId, ticket: Ticket, report: Option<Report>, cx: &mut SlotContext<C>) {
+    pub(super) fn turn_ended(&mut self, id: HoldId, ticket: Ticket, report: Option<Report>, cx: &mut SlotContext) {
         let Some(turn) = self.holds.change(id, |hold| hold.end_turn(ticket)).flatten() else {
             self.downgrade_dropped(ticket, cx);
             if let Some(report) = report {
@@ -237,7 +230,7 @@ impl<C: Call> Slot<C> {
 
     /// Ends a turn that was lost. If this was the last turn of its hold, the hold is released, because the store may
     /// still have it.
-    fn lost_turn_ended(&mut self, id: HoldId, turn: &Turn, report: Option<Report>, cx: &mut SlotContext<C>) {
+    fn lost_turn_ended(&mut self, id: HoldId, turn: &Turn, report: Option<Report>, cx: &mut SlotContext) {
         let now = cx.now;
         let Some(hold) = self.holds.get(id) else { return };
         // Whether the turn is lost, but the slot has not processed the loss yet.
@@ -267,14 +260,14 @@ impl<C: Call> Slot<C> {
     }
 
     /// Plans to wake the futures of a turn when `grace` is left before the deadline.
-    pub(super) fn warn_before(&mut self, id: HoldId, ticket: Ticket, grace: Duration, cx: &SlotContext<C>) {
+    pub(super) fn warn_before(&mut self, id: HoldId, ticket: Ticket, grace: Duration, cx: &SlotContext) {
         if self.holds.get_present(id).is_some() {
             self.holds.change(id, |hold| hold.warn_before(ticket, grace, cx.now));
         }
     }
 
     /// Extends the fixed lease of a hold to at least this time from now. If the hold is lost, the report is dropped.
-    pub(super) fn extend(&mut self, id: HoldId, ttl: Duration, report: Report, cx: &mut SlotContext<C>) {
+    pub(super) fn extend(&mut self, id: HoldId, ttl: Duration, report: Report, cx: &mut SlotContext) {
         let Some(hold) = self.holds.get_present(id) else { return };
         if hold.terms().watchdog {
             let error =
@@ -288,7 +281,7 @@ impl<C: Call> Slot<C> {
 
     /// Ends the turn, and leaves its hold in the store. If that is not possible, the hold stays as it is. If the hold is lost,
     /// the report is dropped.
-    pub(super) fn detach(&mut self, id: HoldId, ticket: Ticket, report: Report, cx: &mut SlotContext<C>) {
+    pub(super) fn detach(&mut self, id: HoldId, ticket: Ticket, report: Report, cx: &mut SlotContext) {
         if self.holds.get_present(id).is_none() || report.is_closed() {
             return; // The guard of a caller that has gone releases the lock.
         }
@@ -309,14 +302,14 @@ impl<C: Call> Slot<C> {
     }
 
     /// Answers the callers that have extended the lease with the renewal that was sent at `asked_at`.
-    fn extension_answered(&mut self, id: HoldId, asked_at: Moment, answer: &Result<()>, cx: &mut SlotContext<C>) {
+    fn extension_answered(&mut self, id: HoldId, asked_at: Moment, answer: &Result<()>, cx: &mut SlotContext) {
         for report in self.holds.change(id, |hold| hold.extension_answered(asked_at)).unwrap_or_default() {
             cx.emit(Effect::Report(report, answer.clone()));
         }
     }
 
     /// Renews the holds now, to find out whether the store still has them.
-    pub(super) fn renew_now(&mut self, cx: &mut SlotContext<C>) {
+    pub(super) fn renew_now(&mut self, cx: &mut SlotContext) {
         let ids: Vec<_> = self.holds.iter().filter(|hold| !hold.is_lost()).map(Hold::id).collect();
         for id in ids {
             if self.holds.change(id, |hold| hold.renew_now(cx.now)).unwrap_or_default() {
@@ -327,7 +320,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles the end of a renewal.
-    pub(super) fn renewed(&mut self, id: HoldId, asked_at: Moment, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
+    pub(super) fn renewed(&mut self, id: HoldId, asked_at: Moment, answer: Result<Renewal>, cx: &mut SlotContext) {
         let now = cx.now;
         if self.downgraded_hold(id).is_some() {
             return self.downgrade_renewed(id, asked_at, answer, cx);
@@ -372,7 +365,7 @@ impl<C: Call> Slot<C> {
     /// Handles the end of a renewal that kept the place of a waiting claim. If the claim is the next one of the queue, it
     /// is sent at once. The places before it have perhaps expired, which causes no notification. If the place has
     /// expired, the claim is sent again, and gets a new place.
-    fn place_renewed(&mut self, id: HoldId, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
+    fn place_renewed(&mut self, id: HoldId, answer: Result<Renewal>, cx: &mut SlotContext) {
         match answer {
             Ok(Renewal::Gone) => {
                 if let Stage::Waiting { attempt, .. } = &mut self.stage
@@ -391,7 +384,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Handles the loss of a hold. The guards of its turns are lost, and the slot claims the key again if calls wait.
-    pub(super) fn lose(&mut self, id: HoldId, cx: &mut SlotContext<C>) {
+    pub(super) fn lose(&mut self, id: HoldId, cx: &mut SlotContext) {
         let Some(hold) = self.holds.get_present(id) else { return };
         let (by_max_hold, is_quiet) = (hold.max_hold_has_ended(cx.now), hold.is_quiet());
         cx.emit(Effect::Lost { fence: hold.fence(), by_max_hold, is_quiet });
@@ -406,13 +399,13 @@ impl<C: Call> Slot<C> {
     }
 
     /// Begins a rest: for a few round trips this client does not claim the key, so that other clients can get it.
-    pub(super) fn rest(&mut self, cx: &SlotContext<C>) {
+    pub(super) fn rest(&mut self, cx: &SlotContext) {
         self.stage = Stage::Resting { until: end_of_rest(cx.now, cx.round_trip) };
     }
 }
 
 /// Releases a hold that has left the slot.
-pub(super) fn release<C>(hold: &Hold, report: Option<Report>, cx: &mut SlotContext<C>) {
+pub(super) fn release(hold: &Hold, report: Option<Report>, cx: &mut SlotContext) {
     // An offer reserves the key for clients that have waited for a long time and ask for offers. Clients of other
     // libraries, such as Redisson for Java, cannot ask. So during an offer, clients of other libraries do not get the
     // key. To give them a chance, a hold whose own claim has asked for an offer makes another offer in only half of the

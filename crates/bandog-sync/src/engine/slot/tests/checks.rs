@@ -78,7 +78,7 @@ impl World {
             }
             Lane::Read => true,
         };
-        assert!(call.has_gone() || is_first, "a call was passed over");
+        assert!(self.has_gone(call.ticket) || is_first, "a call was passed over");
     }
 
     /// Checks the report of a loss.
@@ -162,7 +162,7 @@ impl World {
         let lane = Lane::Fair(next.number);
         let Some(slot) = self.slots.get(&lane).filter(|_| self.is_calm) else { return };
         let sleeps = matches!(slot.stage, Stage::Waiting { .. }) && matches!(slot.wake_ups, WakeUps::Off);
-        let wakes = |slot: &Slot<TestCall>| slot.is_held() || matches!(slot.stage, Stage::Claiming(_));
+        let wakes = |slot: &Slot| slot.is_held() || matches!(slot.stage, Stage::Claiming(_));
         let is_woken = self.slots.iter().any(|(other, slot)| *other != lane && wakes(slot));
         assert!(!sleeps || is_woken, "no notification reaches the next claim of the queue");
     }

@@ -7,7 +7,7 @@ use bandog_core::{Answer, ClaimId, Error, ErrorKind, Kind, Renewal, Result, Step
 use super::{
     super::*,
     FIXED_LEASE, TIMEOUT,
-    world::{Message, OpenTurn, Reply, Request, TestCall, World},
+    world::{Message, OpenTurn, Reply, Request, World},
 };
 use crate::{
     terms::{Patience, Terms, Ticket},
@@ -16,7 +16,7 @@ use crate::{
 
 impl World {
     /// Passes an event to a slot, as the engine does.
-    pub(super) fn on(&mut self, lane: Lane, event: Event<TestCall>) {
+    pub(super) fn on(&mut self, lane: Lane, event: Event) {
         // The real engine reads the clock only once per round, so its time may be old.
         if self.is_calm || !self.chance(8) {
             self.cx.now = self.now;
@@ -35,15 +35,11 @@ impl World {
         self.slots.iter().find(|(_, slot)| slot.next_due().is_some_and(|due| due <= now)).map(|(lane, _)| *lane)
     }
 
-    fn pass_event(&mut self, lane: Lane, event: Event<TestCall>) {
+    fn pass_event(&mut self, lane: Lane, event: Event) {
         self.change(lane, |slot, cx| slot.on(event, cx));
     }
 
-    pub(super) fn change<T>(
-        &mut self,
-        lane: Lane,
-        change: impl FnOnce(&mut Slot<TestCall>, &mut SlotContext<TestCall>) -> T,
-    ) -> Option<T> {
+    pub(super) fn change<T>(&mut self, lane: Lane, change: impl FnOnce(&mut Slot, &mut SlotContext) -> T) -> Option<T> {
         let slot = self.slots.get_mut(&lane)?;
         if let Lane::Fair(ticket) = lane {
             self.cx.has_older_call = self.fair_calls.has_older(&self.key, ticket);
@@ -92,17 +88,17 @@ impl World {
         match message {
             Message::Lock(call) if self.cx.is_closing => drop(self.calls.remove(&call.ticket)),
             Message::Lock(call) => self.receive_call(call),
-            Message::Downgrade(downgrade) => {
+            Message::Downgrade { hold, turn, call } => {
                 self.note("the slot gets a downgrade");
                 let number = self.number();
-                if let Some(open) = self.calls.get_mut(&downgrade.ticket) {
+                if let Some(open) = self.calls.get_mut(&call.ticket) {
                     open.arrived = Some(number);
                 }
                 if self.slots.contains_key(&Lane::Write) {
-                    self.on(Lane::Write, Event::Downgrade(downgrade));
-                } else if self.calls.remove(&downgrade.ticket).is_some() {
+                    self.on(Lane::Write, Event::Downgrade { hold, turn, call });
+                } else if self.calls.remove(&call.ticket).is_some() {
                     // The client was closed, so the caller gets an error.
-                    self.end_downgraded_turn(downgrade.turn);
+                    self.end_downgraded_turn(turn);
                 }
             }
             Message::Cancel { lane, ticket } => {
@@ -126,7 +122,7 @@ impl World {
         }
     }
 
-    fn receive_call(&mut self, call: NewCall<TestCall>) {
+    fn receive_call(&mut self, call: Box<Call>) {
         self.note("the slot gets a call");
         let (ticket, lane, number) = (call.ticket, Lane::of(call.terms.kind, call.ticket), self.number());
         if let Some(open) = self.calls.get_mut(&ticket) {
@@ -140,7 +136,8 @@ impl World {
         }
         self.add_slot(lane);
         let is_held = self.slots[&lane].is_held();
-        let shared = self.turns.iter_mut().find(|turn| turn.owner.is_some() && turn.owner == call.call.owner);
+        let owner = self.made[&ticket].owner;
+        let shared = self.turns.iter_mut().find(|turn| turn.owner.is_some() && turn.owner == owner);
         if let Some(turn) = shared.filter(|_| is_held) {
             if self.calls.remove(&ticket).is_some() {
                 turn.guards += 1;
@@ -151,7 +148,7 @@ impl World {
         self.on(lane, Event::Lock(call));
     }
 
-    fn execute(&mut self, lane: Lane, effect: Effect<TestCall>) {
+    fn execute(&mut self, lane: Lane, effect: Effect) {
         match effect {
             Effect::Send(step) => self.send_step(lane, step),
             Effect::Release { claim, unsure, report } => {
@@ -177,7 +174,7 @@ impl World {
                 self.renewals.extend(claim.map(|claim| (claim, self.now)));
             }
             Effect::Subscribe(_) => self.subscribing.push_back(lane),
-            Effect::StartTurn { call, turn } => self.start_turn(lane, &call, turn),
+            Effect::StartTurn { call, turn } => self.start_turn(lane, call.ticket, turn),
             Effect::PassOn { hold, fence, terms, report } => {
                 let follower = self.take_follower(terms);
                 self.sums.followed += u64::from(follower.is_some());
@@ -193,7 +190,7 @@ impl World {
                     assert!(self.busy_at >= open.came, "a call was refused although nobody had the lock since it came");
                 }
             }
-            Effect::Fail(call, error) => self.fail(&call, &error),
+            Effect::Fail(call, error) => self.fail(call.ticket, &error),
             Effect::Report(report, result) => drop(report.send(result)),
             Effect::Lost { by_max_hold, .. } => self.check_loss(by_max_hold),
             Effect::Detached { .. } | Effect::HoldBegan => self.busy_at = self.now,
@@ -207,15 +204,15 @@ impl World {
     }
 
     /// As the engine does it.
-    fn take_follower(&mut self, terms: Terms) -> Option<(Ticket, Box<Waiter<TestCall>>)> {
+    fn take_follower(&mut self, terms: Terms) -> Option<Box<Call>> {
         while let Some(ticket) = self.fair_calls.next_follower(&self.key) {
             let lane = Lane::Fair(ticket);
             if self.slots.get(&lane).and_then(|slot| slot.terms_of(ticket)).is_some_and(|wanted| wanted != terms) {
                 return None;
             }
-            let waiter = self.change(lane, |slot, cx| slot.take_waiter(ticket, cx)).flatten();
-            if let Some(waiter) = waiter.filter(|waiter| !waiter.call.has_gone()) {
-                return Some((ticket, waiter));
+            let call = self.change(lane, |slot, cx| slot.take_call(ticket, cx)).flatten();
+            if let Some(call) = call.filter(|call| !call.has_gone()) {
+                return Some(call);
             }
         }
         None
@@ -243,11 +240,12 @@ impl World {
         self.outbox.push_back(Request::Step(step));
     }
 
-    fn fail(&mut self, call: &TestCall, error: &Error) {
+    fn fail(&mut self, ticket: Ticket, error: &Error) {
+        let call = self.made[&ticket].clone();
         self.sums.timed_out += 1;
         let is_expected = match error.kind() {
             ErrorKind::Denied => !self.is_calm,
-            ErrorKind::Closed => self.cx.is_closing || call.has_gone() && call.downgrades.is_some(),
+            ErrorKind::Closed => self.cx.is_closing || self.has_gone(ticket) && call.downgrades.is_some(),
             // The writer's lease can expire in the moment of the downgrade.
             ErrorKind::Lost => call.downgrades.is_some(),
             _ => error.is_retryable(),
@@ -259,9 +257,10 @@ impl World {
         }
     }
 
-    fn start_turn(&mut self, lane: Lane, call: &TestCall, turn: NewTurn) {
+    fn start_turn(&mut self, lane: Lane, ticket: Ticket, turn: NewTurn) {
+        let call = &self.made[&ticket].clone();
         self.check_turn(lane, call, &turn);
-        let NewTurn { hold, ticket, fence, status, .. } = turn;
+        let NewTurn { hold, fence, status, .. } = turn;
         if let Some(writer) = call.downgrades {
             self.sums.downgraded += 1;
             self.end_downgraded_turn(writer);
@@ -275,7 +274,8 @@ impl World {
         let kind = call.kind;
         let mut turn =
             OpenTurn { kind, hold, ticket, fence, status, owner, guards: 1, ends, max_hold, is_downgrading: false };
-        let waiting = self.calls.values().filter(|open| open.arrived.is_some() && open.call.shares_with(call));
+        let waiting =
+            self.calls.values().filter(|open| open.arrived.is_some() && owner.is_some() && open.call.owner == owner);
         for ticket in waiting.map(|open| open.call.ticket).collect::<Vec<_>>() {
             let Some(shared) = self.change(lane, |slot, cx| slot.take_call(ticket, cx)).flatten() else { continue };
             if self.calls.remove(&shared.ticket).is_some() {

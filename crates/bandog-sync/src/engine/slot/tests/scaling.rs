@@ -2,47 +2,43 @@
 
 use std::{
     num::{NonZeroU8, NonZeroU32},
-    rc::Rc,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use bandog_core::{ClientId, Fence, Fences, Renewal, Step, Verdict};
+use tokio::sync::oneshot;
 
 use super::{
     super::{turn::turns_read, *},
     TIMEOUT,
-    world::TestCall,
 };
-use crate::terms::Patience;
+use crate::{engine::call::Wait, terms::Patience};
 
 const TURNS: usize = 1000;
 
 /// A slot of readers in which all of these callers have a turn of one hold, and the tickets of the turns.
-fn readers(callers: &[Caller]) -> (Slot<TestCall>, SlotContext<TestCall>, HoldId, Vec<Ticket>) {
+fn readers(callers: &[Caller]) -> (Slot, SlotContext, HoldId, Vec<Ticket>) {
     let now = Moment::from_nanos(3_600_000_000_000);
     let mut cx = SlotContext::new(ClientId::random(), TIMEOUT, now, Arc::new(AtomicU64::new(1_000_000)));
     let mut slot = Slot::new(SlotId { key: Key::new("key").unwrap(), lane: Lane::Read });
     let (kind, ttl, fences) = (Kind::Read, Duration::from_secs(30), NonZeroU32::MIN);
     let terms = Terms { kind, ttl, watchdog: true, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
-    for (ticket, caller) in (1..).zip(callers) {
-        let call = TestCall {
-            ticket,
-            kind,
-            is_patient: true,
-            downgrades: None,
-            max_hold: None,
-            owner: None,
-            has_gone: Rc::default(),
-        };
-        slot.on(Event::Lock(NewCall { ticket, caller: *caller, terms, patience: Patience::Forever, call }), &mut cx);
+    let mut answers = Vec::new();
+    for (ticket, caller) in (1..).zip(callers.iter().copied()) {
+        let (reply, answer) = oneshot::channel();
+        answers.push(answer);
+        let (owner, patience, wait) = (None, Patience::Forever, Wait::default());
+        let (can_deadlock, max_waiters) = (false, None);
+        let call = Call { ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply, wait };
+        slot.on(Event::Lock(Box::new(call)), &mut cx);
     }
     let Some(Effect::Send(Step::Claim(claim))) = cx.effects.drain(..).next() else { panic!("no claim") };
     let (claim, fences) = (claim.id.number, Fences::ending(Fence::new(1), fences));
     let answer = Ok(Verdict::Granted { fences, valid_for: ttl, followers: Vec::new() });
     slot.on(Event::Claimed { claim, asked_at: now, answer }, &mut cx);
     let tickets = cx.effects.drain(..).filter_map(|effect| match effect {
-        Effect::StartTurn { turn, .. } => Some(turn.ticket),
+        Effect::StartTurn { call, .. } => Some(call.ticket),
         _ => None,
     });
     let tickets: Vec<_> = tickets.collect();

@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    pub(super) fn on_all(&mut self, event: impl Fn() -> Event<super::world::TestCall>) {
+    pub(super) fn on_all(&mut self, event: impl Fn() -> Event) {
         for lane in self.slots.keys().copied().collect::<Vec<_>>() {
             self.on(lane, event());
         }

@@ -1,6 +1,6 @@
 //! What callers do.
 
-use std::{rc::Rc, time::Duration};
+use std::time::Duration;
 
 use bandog_core::Kind;
 use tokio::sync::oneshot;
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{
     super::*,
     FIXED_LEASE,
-    world::{Message, OpenCall, OpenTurn, TestCall, TestFamily, World},
+    world::{Message, OpenTurn, TestCall, TestFamily, World},
 };
 use crate::{
     caller::Caller,
@@ -43,17 +43,15 @@ impl World {
             _ => Patience::Forever,
         };
         let may_share = matches!(self.family, TestFamily::Mutex);
-        let owner = if may_share && self.chance(3) { Some(self.rng.u8(..2)) } else { None };
+        let owner = if may_share && self.chance(3) { Some(self.rng.usize(..2)) } else { None };
         let is_patient = !matches!(patience, Patience::Once);
-        let (max_hold, has_gone) = (terms.max_hold, Rc::default());
-        let call = TestCall { ticket, kind, is_patient, downgrades: None, max_hold, owner, has_gone };
-        self.calls.insert(ticket, OpenCall { call: call.clone(), came: self.now, arrived: None, limit: None });
+        let test = TestCall { ticket, kind, is_patient, downgrades: None, max_hold: terms.max_hold, owner };
         let caller = Caller::Thread(self.callers[self.rng.usize(..2)]);
+        let call = self.make_call(test, caller, terms, patience);
         // Callers take their tickets before they send their calls, so the calls can arrive in another order.
         let is_late = matches!(self.mailbox.back(), Some(Message::Lock(_))) && self.rng.bool();
         let overtakes = usize::from(is_late && matches!(self.family, TestFamily::Fair));
-        let message = Message::Lock(NewCall { ticket, caller, terms, patience, call });
-        self.mailbox.insert(self.mailbox.len() - overtakes, message);
+        self.mailbox.insert(self.mailbox.len() - overtakes, Message::Lock(call));
     }
 
     pub(super) fn drop_call(&mut self) {
@@ -62,7 +60,7 @@ impl World {
         self.note("a call is dropped");
         self.sums.cancelled += 1;
         let open = self.calls.remove(&ticket).unwrap();
-        open.call.has_gone.set(true);
+        self.answers.remove(&ticket);
         match open.call.downgrades {
             Some(writer) => self.end_downgraded_turn(writer),
             None => {
@@ -111,19 +109,14 @@ impl World {
         };
         let Some(turn) = self.turns.iter_mut().find(is_open) else { return };
         turn.is_downgrading = true;
-        let call = TestCall {
-            ticket,
-            kind: Kind::Read,
-            is_patient: true,
-            downgrades: Some(turn.ticket),
-            max_hold: turn.max_hold,
-            owner: None,
-            has_gone: Rc::default(),
-        };
-        let (hold, turn) = (turn.hold, turn.ticket);
+        let (hold, turn, max_hold) = (turn.hold, turn.ticket, turn.max_hold);
+        let test =
+            TestCall { ticket, kind: Kind::Read, is_patient: true, downgrades: Some(turn), max_hold, owner: None };
         self.note("a downgrade");
-        self.calls.insert(ticket, OpenCall { call: call.clone(), came: now, arrived: None, limit: None });
-        self.mailbox.push_back(Message::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
+        let (kind, ttl, fences) = (Kind::Read, Duration::from_secs(1), std::num::NonZeroU8::MIN);
+        let terms = Terms { kind, ttl, watchdog: true, fences, max_hold, quiet: false };
+        let call = self.make_call(test, caller, terms, Patience::Forever);
+        self.mailbox.push_back(Message::Downgrade { hold, turn, call });
     }
 
     pub(super) fn warn_before(&mut self) {

@@ -20,7 +20,14 @@ use tokio::sync::oneshot;
 
 use super::{super::*, Sums, TIMEOUT};
 use crate::{
-    engine::{fair_calls::FairCalls, releases::Releases},
+    Owner,
+    caller::Caller,
+    engine::{
+        call::{TurnGrant, Wait},
+        fair_calls::FairCalls,
+        releases::Releases,
+    },
+    terms::Patience,
     turn::Report,
     turn_status::TurnStatus,
 };
@@ -57,8 +64,8 @@ impl TestFamily {
     }
 }
 
-/// The caller's end of a call.
-#[derive(Clone)]
+/// What the model knows of a call.
+#[derive(Debug, Clone)]
 pub(super) struct TestCall {
     pub(super) ticket: Ticket,
     pub(super) kind: Kind,
@@ -66,18 +73,7 @@ pub(super) struct TestCall {
     /// The ticket of the writer's turn, if the call wants to downgrade that turn.
     pub(super) downgrades: Option<Ticket>,
     pub(super) max_hold: Option<Duration>,
-    pub(super) owner: Option<u8>,
-    pub(super) has_gone: Rc<Cell<bool>>,
-}
-
-impl Call for TestCall {
-    fn has_gone(&self) -> bool {
-        self.has_gone.get()
-    }
-
-    fn shares_with(&self, other: &Self) -> bool {
-        self.owner.is_some() && self.owner == other.owner
-    }
+    pub(super) owner: Option<usize>,
 }
 
 /// A call that has no answer yet.
@@ -97,7 +93,7 @@ pub(super) struct OpenTurn {
     pub(super) ticket: Ticket,
     pub(super) fence: Fence,
     pub(super) status: Arc<TurnStatus>,
-    pub(super) owner: Option<u8>,
+    pub(super) owner: Option<usize>,
     pub(super) guards: u32,
     /// When the turn reaches its `max_hold`.
     pub(super) ends: Option<Moment>,
@@ -114,8 +110,8 @@ impl OpenTurn {
 
 /// A message of a user to the engine. Messages arrive in their order.
 pub(super) enum Message {
-    Lock(NewCall<TestCall>),
-    Downgrade(NewDowngrade<TestCall>),
+    Lock(Box<Call>),
+    Downgrade { hold: HoldId, turn: Ticket, call: Box<Call> },
     Cancel { lane: Lane, ticket: Ticket },
     TurnEnded { lane: Lane, hold: HoldId, ticket: Ticket, report: Option<Report> },
     WarnBefore { lane: Lane, hold: HoldId, ticket: Ticket, grace: Duration },
@@ -152,9 +148,9 @@ pub(super) struct World {
     pub(super) fences: NonZeroU8,
     pub(super) now: Moment,
     pub(super) key: Key,
-    pub(super) slots: BTreeMap<Lane, Slot<TestCall>>,
+    pub(super) slots: BTreeMap<Lane, Slot>,
     pub(super) fair_calls: FairCalls,
-    pub(super) cx: SlotContext<TestCall>,
+    pub(super) cx: SlotContext,
     pub(super) releases: Releases,
     pub(super) store: LockState,
     pub(super) callers: [ThreadId; 2],
@@ -183,6 +179,11 @@ pub(super) struct World {
     /// Claims with a fixed lease.
     pub(super) fixed: BTreeSet<HoldId>,
     pub(super) numbers: Arc<AtomicU64>,
+    pub(super) owners: [Owner; 2],
+    /// All calls that were ever made.
+    pub(super) made: BTreeMap<Ticket, TestCall>,
+    /// The futures of the calls that wait.
+    pub(super) answers: BTreeMap<Ticket, oneshot::Receiver<Result<Option<TurnGrant>>>>,
     pub(super) calls: BTreeMap<Ticket, OpenCall>,
     pub(super) turns: Vec<OpenTurn>,
     pub(super) reports: Vec<(oneshot::Receiver<Result<()>>, bool)>,
@@ -201,11 +202,29 @@ pub(super) struct World {
 }
 
 impl World {
+    /// Makes a call, and returns what its caller sends.
+    pub(super) fn make_call(&mut self, test: TestCall, caller: Caller, terms: Terms, patience: Patience) -> Box<Call> {
+        let (reply, answer) = oneshot::channel();
+        let (ticket, owner) = (test.ticket, test.owner.map(|owner| self.owners[owner].clone()));
+        self.answers.insert(ticket, answer);
+        self.made.insert(ticket, test.clone());
+        self.calls.insert(ticket, OpenCall { call: test, came: self.now, arrived: None, limit: None });
+        let (can_deadlock, max_waiters, wait) = (false, None, Wait::default());
+        Box::new(Call { ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply, wait })
+    }
+
+    /// Whether the caller has dropped its future.
+    pub(super) fn has_gone(&self, ticket: Ticket) -> bool {
+        !self.answers.contains_key(&ticket)
+    }
+}
+
+impl World {
     pub(super) fn new(family: TestFamily, seed: u64, callers: [ThreadId; 2], sums: Sums) -> Self {
         let mut rng = Rng::with_seed(seed);
         let now = Moment::from_nanos(3_600_000_000_000);
         let is_calm = rng.u8(..4) == 0;
-        let numbers = Arc::new(AtomicU64::new(1));
+        let (numbers, client) = (Arc::new(AtomicU64::new(1)), ClientId::random());
         Self {
             family,
             is_calm,
@@ -215,7 +234,7 @@ impl World {
             key: Key::new("key").unwrap(),
             slots: BTreeMap::new(),
             fair_calls: FairCalls::default(),
-            cx: SlotContext::new(ClientId::random(), TIMEOUT, now, Arc::clone(&numbers)),
+            cx: SlotContext::new(client, TIMEOUT, now, Arc::clone(&numbers)),
             releases: Releases::new(TIMEOUT, Duration::ZERO),
             store: LockState::default(),
             callers,
@@ -236,6 +255,9 @@ impl World {
             has_refused_release: false,
             fixed: BTreeSet::new(),
             numbers,
+            owners: [(); 2].map(|()| Owner::new(client)),
+            made: BTreeMap::new(),
+            answers: BTreeMap::new(),
             calls: BTreeMap::new(),
             turns: Vec::new(),
             reports: Vec::new(),
