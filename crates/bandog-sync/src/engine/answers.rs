@@ -4,7 +4,10 @@
 use bandog_core::{Answer, Error, ErrorKind, Kind, Moment, Result, Step, Verdict};
 
 use super::{Engine, calls::Completion, outages::OutageLog, slot::Event};
-use crate::{lane::SlotId, terms::HoldId};
+use crate::{
+    lane::{Lane, SlotId},
+    terms::HoldId,
+};
 
 impl Engine {
     /// Handles the end of a request.
@@ -62,7 +65,12 @@ impl Engine {
                 if let (Step::Pass { from, .. }, Ok(Verdict::Granted { .. })) = (step, &answer) {
                     self.releases.ended((**from).clone(), self.cx.now);
                 }
-                self.on(&SlotId::of_step(step), Event::Claimed { claim: claim.id.number, asked_at, answer });
+                let slot = SlotId::of_step(step);
+                let has_older_call = match slot.lane {
+                    Lane::Fair(ticket) => self.fair_calls.has_older(&slot.key, ticket),
+                    Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits(_) => false,
+                };
+                self.on(&slot, Event::Claimed { claim: claim.id.number, asked_at, answer, has_older_call });
             }
             Step::Release(claim) => {
                 let answer = answer.and_then(|answer| match answer {

@@ -183,13 +183,8 @@ impl Engine {
             }
             None => return None,
         };
-        if let Lane::Fair(ticket) = id.lane {
-            self.cx.has_older_call = self.fair_calls.has_older(&id.key, ticket);
-            self.cx.has_followers = self.fair_calls.has_followers(&id.key, ticket);
-        }
         let (had_calls, was_in_order) = (entry.slot.has_calls(), entry.slot.is_in_order());
         let value = entry.change(&mut self.cx, &mut self.counts, &mut self.timers, change);
-        (self.cx.has_older_call, self.cx.has_followers) = (false, false);
         let (has_calls, is_held) = (entry.slot.has_calls(), entry.slot.is_held());
         let is_in_order = entry.slot.is_in_order();
         if entry.slot.is_unused() {
@@ -247,7 +242,7 @@ impl Engine {
             Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(id)),
             Effect::StartTurn { call, turn } => self.start_turn(id, *call, turn),
             Effect::PassOn { hold, fence, terms, report } => {
-                let follower = self.take_follower(key, terms);
+                let follower = self.take_follower(key, hold, terms);
                 self.on(id, Event::Follow { hold, fence, follower, report });
             }
             Effect::Adopt(adoption) => {
@@ -290,8 +285,8 @@ impl Engine {
     /// Removes the call that directly follows the present hold of a fair mutex in the store's queue from its own slot, and
     /// returns the call. Calls that wait no longer have left the queue, so they are skipped. `None` if the next call has
     /// other terms, or there is none.
-    fn take_follower(&mut self, key: &Key, terms: Terms) -> Option<Box<Call>> {
-        while let Some(ticket) = self.fair_calls.next_follower(key) {
+    fn take_follower(&mut self, key: &Key, hold: HoldId, terms: Terms) -> Option<Box<Call>> {
+        while let Some(ticket) = self.fair_calls.next_follower(key, hold) {
             let id = SlotId { key: key.clone(), lane: Lane::Fair(ticket) };
             match self.slots.get(&id).and_then(|entry| entry.slot.terms_of(ticket)) {
                 Some(wanted) if wanted != terms => return None,

@@ -19,7 +19,7 @@ use bandog_core::Key;
 use super::Map;
 use crate::{
     lane::{Lane, SlotId},
-    terms::Ticket,
+    terms::{HoldId, Ticket},
 };
 
 /// For each key, the calls that wait for the fair mutex or hold it.
@@ -60,14 +60,10 @@ impl FairCalls {
         }
     }
 
-    /// Whether calls directly follow this call in the store's queue.
-    pub(super) fn has_followers(&self, key: &Key, ticket: Ticket) -> bool {
-        self.of_keys.get(key).is_some_and(|of_key| of_key.granted == ticket && !of_key.followers.is_empty())
-    }
-
-    /// Takes the next follower of the last granted claim.
-    pub(super) fn next_follower(&mut self, key: &Key) -> Option<Ticket> {
-        self.of_keys.get_mut(key)?.followers.pop_front()
+    /// Takes the next follower of this claim in the store's queue. `None` if it is not the last granted claim.
+    pub(super) fn next_follower(&mut self, key: &Key, claim: HoldId) -> Option<Ticket> {
+        let of_key = self.of_keys.get_mut(key).filter(|of_key| of_key.granted == claim)?;
+        of_key.followers.pop_front()
     }
 
     /// Whether an older call holds the lock or has a place before this call.
@@ -130,8 +126,8 @@ mod tests {
         }
         calls.granted(&key, 1, vec![2, 3, 4]);
         calls.set_in_order(&key, 3, false);
-        assert!(calls.has_followers(&key, 1));
-        assert_eq!(calls.next_follower(&key), Some(2));
-        assert_eq!(calls.next_follower(&key), None);
+        assert_eq!(calls.next_follower(&key, 2), None);
+        assert_eq!(calls.next_follower(&key, 1), Some(2));
+        assert_eq!(calls.next_follower(&key, 1), None);
     }
 }

@@ -62,7 +62,14 @@ impl Slot {
     }
 
     /// Handles the end of a claim's request. Does nothing if the slot has no such claim in flight.
-    pub(super) fn claimed(&mut self, claim: HoldId, asked_at: Moment, answer: Result<Verdict>, cx: &mut SlotContext) {
+    pub(super) fn claimed(
+        &mut self,
+        claim: HoldId,
+        asked_at: Moment,
+        answer: Result<Verdict>,
+        has_older_call: bool,
+        cx: &mut SlotContext,
+    ) {
         if self.downgrades_to(claim) {
             return self.downgrade_answered(asked_at, answer, cx);
         }
@@ -85,7 +92,9 @@ impl Slot {
                 self.further.answered(true, claiming.attempt.is_first_request());
                 self.granted(claiming.attempt, fences, asked_at, valid_for, cx);
             }
-            Ok(Verdict::Busy { retry_after, ahead }) => self.refused(claiming, asked_at, retry_after, ahead, cx),
+            Ok(Verdict::Busy { retry_after, ahead }) => {
+                self.refused(claiming, asked_at, retry_after, ahead, has_older_call, cx);
+            }
             Err(error) => self.claim_failed(claiming.attempt, error, cx),
         }
     }
@@ -97,6 +106,7 @@ impl Slot {
         asked_at: Moment,
         retry_after: Duration,
         ahead: Option<u32>,
+        has_older_call: bool,
         cx: &mut SlotContext,
     ) {
         let Claiming { mut attempt, last_covered, is_notified } = claiming;
@@ -110,7 +120,7 @@ impl Slot {
         let poll = attempt.poll_interval(now, expects_notifications, ahead);
         // The end of an older call of this client for the same fair mutex wakes this call, so no subscription is needed
         // before that.
-        let is_woken = cx.has_older_call && matches!(attempt.queued, Queued::InOrder { .. });
+        let is_woken = has_older_call && matches!(attempt.queued, Queued::InOrder { .. });
         let claim = (is_off && !is_woken).then(|| attempt.claim.clone());
         let is_next = ahead.is_none_or(|ahead| ahead == 0);
         let retry_at = now + if is_next { poll.min(retry_after + Duration::from_millis(1)) } else { poll };

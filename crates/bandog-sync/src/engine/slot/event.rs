@@ -42,7 +42,8 @@ pub(in crate::engine) enum Event {
     Follow { hold: HoldId, fence: Fence, follower: Option<Box<Call>>, report: Option<Report> },
     /// The request of a claim or an exchange has ended. (An exchange releases a hold and claims the key again in one
     /// request.) `answer` is the store's answer, or an error if the store did not answer in time.
-    Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict> },
+    /// `has_older_call`: an older call of this client holds the same fair mutex, or has a place before this call.
+    Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict>, has_older_call: bool },
     /// A renewal has ended. `answer` is the store's answer, or an error if the store did not answer in time.
     Renewed { hold: HoldId, asked_at: Moment, answer: Result<Renewal> },
     /// The store has answered a release of this key. `woke_no_client`: the release has notified no other client.
@@ -89,7 +90,7 @@ pub(in crate::engine) enum Effect {
     /// The turn of this call begins.
     StartTurn { call: Box<Call>, turn: NewTurn },
     /// A turn of this hold of a fair mutex has ended. Find the call that directly follows in the store's queue, and answer
-    /// with [`Event::Follow`]. That call must have these terms. `fence` is the fence of its turn.
+    /// with [`Event::Follow`], also if there is none. That call must have these terms. `fence` is the fence of its turn.
     PassOn { hold: HoldId, fence: Fence, terms: Terms, report: Option<Report> },
     /// Pass the hold of a downgrade on to the slot of the readers.
     Adopt(Box<Adoption>),
@@ -151,12 +152,6 @@ pub(in crate::engine) struct SlotContext {
     /// Timeout of a request.
     pub(super) timeout: Duration,
     pub(super) client: ClientId,
-    /// Whether an older call of this client holds the same fair mutex, or has a place before this call. The engine sets
-    /// this before each event of a slot of [`Lane::Fair`].
-    pub(in crate::engine) has_older_call: bool,
-    /// Whether claims of this client directly follow the hold of a fair mutex in the store's queue. The engine sets this
-    /// before each event of a slot of [`Lane::Fair`].
-    pub(in crate::engine) has_followers: bool,
     /// The numbers of calls and claims. A call for a fair mutex and its claim have the same number.
     numbers: Arc<AtomicU64>,
 }
@@ -171,8 +166,6 @@ impl SlotContext {
             effects: Vec::new(),
             timeout,
             client,
-            has_older_call: false,
-            has_followers: false,
             numbers,
         }
     }

@@ -219,7 +219,9 @@ impl Slot {
             Event::WarnBefore { hold, ticket, grace } => self.warn_before(hold, ticket, grace, cx),
             Event::Detach { hold, ticket, report } => self.detach(hold, ticket, report, cx),
             Event::Extend { hold, ttl, report } => self.extend(hold, ttl, report, cx),
-            Event::Claimed { claim, asked_at, answer } => self.claimed(claim, asked_at, answer, cx),
+            Event::Claimed { claim, asked_at, answer, has_older_call } => {
+                self.claimed(claim, asked_at, answer, has_older_call, cx);
+            }
             Event::Renewed { hold, asked_at, answer } => self.renewed(hold, asked_at, answer, cx),
             Event::Released { woke_no_client } => self.released(woke_no_client, cx),
             Event::ReleaseFailed => self.release_ended(),

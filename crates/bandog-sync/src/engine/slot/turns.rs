@@ -90,9 +90,8 @@ impl Slot {
     /// Lets the hold of a fair mutex serve the call that directly follows in the store's queue, if there is one and the
     /// streak has not ended. Otherwise releases the hold.
     fn pass_on_in_queue(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
-        let may_follow = cx.has_followers && !cx.is_closing;
         let next = self.holds.change(id, |hold| {
-            let can_serve = may_follow && !hold.streak().must_end(cx.now, cx.round_trip);
+            let can_serve = !cx.is_closing && !hold.streak().must_end(cx.now, cx.round_trip);
             let fence = can_serve.then(|| hold.next_fence(hold.terms(), cx.now)).flatten();
             fence.map(|fence| (fence, hold.terms()))
         });

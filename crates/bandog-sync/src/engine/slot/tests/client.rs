@@ -41,13 +41,8 @@ impl World {
 
     pub(super) fn change<T>(&mut self, lane: Lane, change: impl FnOnce(&mut Slot, &mut SlotContext) -> T) -> Option<T> {
         let slot = self.slots.get_mut(&lane)?;
-        if let Lane::Fair(ticket) = lane {
-            self.cx.has_older_call = self.fair_calls.has_older(&self.key, ticket);
-            self.cx.has_followers = self.fair_calls.has_followers(&self.key, ticket);
-        }
         let (had_calls, was_in_order) = (slot.has_calls(), slot.is_in_order());
         let value = change(slot, &mut self.cx);
-        (self.cx.has_older_call, self.cx.has_followers) = (false, false);
         let (has_calls, is_held, is_in_order) = (slot.has_calls(), slot.is_held(), slot.is_in_order());
         if slot.is_unused() {
             self.slots.remove(&lane);
@@ -176,7 +171,7 @@ impl World {
             Effect::Subscribe(_) => self.subscribing.push_back(lane),
             Effect::StartTurn { call, turn } => self.start_turn(lane, call.ticket, turn),
             Effect::PassOn { hold, fence, terms, report } => {
-                let follower = self.take_follower(terms);
+                let follower = self.take_follower(hold, terms);
                 self.sums.followed += u64::from(follower.is_some());
                 self.pass_event(lane, Event::Follow { hold, fence, follower, report });
             }
@@ -204,8 +199,8 @@ impl World {
     }
 
     /// As the engine does it.
-    fn take_follower(&mut self, terms: Terms) -> Option<Box<Call>> {
-        while let Some(ticket) = self.fair_calls.next_follower(&self.key) {
+    fn take_follower(&mut self, hold: HoldId, terms: Terms) -> Option<Box<Call>> {
+        while let Some(ticket) = self.fair_calls.next_follower(&self.key, hold) {
             let lane = Lane::Fair(ticket);
             if self.slots.get(&lane).and_then(|slot| slot.terms_of(ticket)).is_some_and(|wanted| wanted != terms) {
                 return None;
@@ -348,7 +343,11 @@ impl World {
                 if was_refused && !is_further {
                     self.turns_since_release = 0;
                 }
-                self.on(lane, Event::Claimed { claim: claim.id.number, asked_at, answer });
+                let has_older_call = match lane {
+                    Lane::Fair(ticket) => self.fair_calls.has_older(&self.key, ticket),
+                    Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits(_) => false,
+                };
+                self.on(lane, Event::Claimed { claim: claim.id.number, asked_at, answer, has_older_call });
                 if was_refused && was_notified && self.slots.get(&lane).is_some_and(Slot::is_waiting) {
                     assert!(self.in_flight.contains_key(&lane), "a notification was forgotten");
                 }

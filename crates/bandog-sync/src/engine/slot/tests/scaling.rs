@@ -36,7 +36,7 @@ fn readers(callers: &[Caller]) -> (Slot, SlotContext, HoldId, Vec<Ticket>) {
     let Some(Effect::Send(Step::Claim(claim))) = cx.effects.drain(..).next() else { panic!("no claim") };
     let (claim, fences) = (claim.id.number, Fences::ending(Fence::new(1), fences));
     let answer = Ok(Verdict::Granted { fences, valid_for: ttl, followers: Vec::new() });
-    slot.on(Event::Claimed { claim, asked_at: now, answer }, &mut cx);
+    slot.on(Event::Claimed { claim, asked_at: now, answer, has_older_call: false }, &mut cx);
     let tickets = cx.effects.drain(..).filter_map(|effect| match effect {
         Effect::StartTurn { call, .. } => Some(call.ticket),
         _ => None,
