@@ -56,21 +56,38 @@ struct PendingRelease {
     /// Whether an earlier release may have been applied. If so, a later release that finds nothing to release does not
     /// mean that the lock was lost.
     repeated: bool,
-    /// Whether the store has answered a release of this claim. If the claim is unsure, exactly one more release follows
-    /// after that answer.
-    answered: bool,
+    round: Round,
     /// Number of release requests without an answer.
     faults: u32,
     /// When the release is sent again, if that is planned.
     due: Option<Moment>,
-    /// Whether the store has released the claim before, and the release is sent again after a reconnection.
-    is_repetition: bool,
+    reason: Reason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// The store has not answered a release of the claim.
+    First,
+    /// The store has answered. The claim is unsure, so one more release follows.
+    Second,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The claim has ended in this client.
+    Ended,
+    /// The store has released the claim before, and may have lost that.
+    Reconnected,
 }
 
 impl PendingRelease {
     fn new(claim: Claim, since: Moment) -> Self {
-        let (unsure, repeated, answered, is_repetition) = (false, false, false, false);
-        Self { claim, report: None, since, unsure, repeated, answered, faults: 0, due: None, is_repetition }
+        let (round, reason) = (Round::First, Reason::Ended);
+        Self { claim, report: None, since, unsure: false, repeated: false, round, faults: 0, due: None, reason }
+    }
+
+    fn is_repetition(&self) -> bool {
+        self.reason == Reason::Reconnected
     }
 }
 
@@ -146,7 +163,7 @@ impl Releases {
     pub(super) fn start_later(&mut self, claim: Claim, now: Moment) {
         let id = claim.id.number;
         let pending =
-            PendingRelease { unsure: true, repeated: true, answered: true, ..PendingRelease::new(claim, now) };
+            PendingRelease { unsure: true, repeated: true, round: Round::Second, ..PendingRelease::new(claim, now) };
         self.remove(id);
         self.pending.insert(id, pending);
         self.schedule(id, now + self.timeout);
@@ -161,12 +178,15 @@ impl Releases {
         let has_ended = match released {
             Released::Freed { .. } | Released::LeftQueue => true,
             // Perhaps an earlier request has ended the claim, and its answer was lost.
-            Released::NotHeld => (pending.repeated || pending.unsure) && !(pending.answered || pending.is_repetition),
+            Released::NotHeld => {
+                let is_first = pending.round == Round::First && !pending.is_repetition();
+                is_first && (pending.repeated || pending.unsure)
+            }
         };
         let ended = has_ended.then(|| pending.claim.clone());
-        if pending.unsure && !pending.answered {
-            pending.answered = true;
-            self.unanswered -= usize::from(pending.is_repetition);
+        if pending.unsure && pending.round == Round::First {
+            pending.round = Round::Second;
+            self.unanswered -= usize::from(pending.is_repetition());
             self.schedule(id, now + self.timeout);
         } else {
             self.remove(id);
@@ -210,7 +230,7 @@ impl Releases {
             if let Entry::Vacant(vacant) = self.pending.entry(claim.id.number) {
                 steps.push(Step::Release(claim.clone()));
                 let pending = PendingRelease::new(claim, now);
-                vacant.insert(PendingRelease { repeated: true, is_repetition: true, ..pending });
+                vacant.insert(PendingRelease { repeated: true, reason: Reason::Reconnected, ..pending });
                 self.repetitions += 1;
                 self.unanswered += 1;
             }
@@ -223,8 +243,8 @@ impl Releases {
         if let Some(moment) = pending.due {
             self.due.remove(&(moment, id));
         }
-        self.repetitions -= usize::from(pending.is_repetition);
-        self.unanswered -= usize::from(pending.is_repetition && !pending.answered);
+        self.repetitions -= usize::from(pending.is_repetition());
+        self.unanswered -= usize::from(pending.is_repetition() && pending.round == Round::First);
         Some(pending)
     }
 

@@ -8,13 +8,14 @@
 
 use std::time::Duration;
 
-use bandog_core::{Claim, Kind, Moment, PLACE, Step};
+use bandog_core::{Claim, Moment, PLACE, Step};
 
 use super::{
+    policy::{Joins, Offers, Policy, PollRule},
     polls::{MAX_POLL_INTERVAL, Polls, slow_interval},
     streak::Streak,
 };
-use crate::{engine::backoff::jittered, terms::Terms};
+use crate::{engine::backoff::jittered, lane::Lane, terms::Terms};
 
 /// Time after which a waiting client starves.
 const STARVES_AFTER: Duration = Duration::from_secs(1);
@@ -46,6 +47,7 @@ pub(super) struct Attempt {
     /// When this client began to wait for the key.
     since: Moment,
     pub(super) terms: Terms,
+    policy: &'static Policy,
     /// The claim of this client's old hold, if one request releases the old hold and claims the key again (an
     /// *exchange*, [`Step::Pass`]). `None` for an ordinary claim, and after the store has reported another holder.
     pub(super) from: Option<Claim>,
@@ -81,6 +83,7 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn new(claim: Claim, terms: Terms, now: Moment) -> Self {
         Self {
+            policy: Policy::of(Lane::of(claim.kind, claim.id.number)),
             claim,
             since: now,
             terms,
@@ -126,10 +129,10 @@ impl Attempt {
         round_trip: Duration,
     ) -> Step {
         self.claim.offers = self.asks_for_offer(now, expects_notifications, round_trip);
-        self.claim.joins = match self.claim.kind {
-            Kind::Mutex | Kind::Read => false,
-            Kind::Fair | Kind::Write => has_patient_calls,
-            Kind::Permits { .. } => self.claim.offers,
+        self.claim.joins = match self.policy.joins {
+            Joins::Never => false,
+            Joins::ForPatientCalls => has_patient_calls,
+            Joins::WithOffer => self.claim.offers,
         };
         self.requests = self.requests.saturating_add(1);
         self.has_asked_for_offer |= self.claim.offers;
@@ -154,10 +157,10 @@ impl Attempt {
         };
         self.streak = None;
         self.faults = 0;
-        match self.claim.kind {
-            Kind::Mutex => self.polls.refused(asked_at, now, retry_after),
-            Kind::Fair => self.place_due = self.claim.joins.then(|| renewal_of_place(now)),
-            Kind::Read | Kind::Write | Kind::Permits { .. } => {}
+        match self.policy.polls {
+            PollRule::Adaptive => self.polls.refused(asked_at, now, retry_after),
+            PollRule::ByPlace => self.place_due = self.claim.joins.then(|| renewal_of_place(now)),
+            PollRule::Slow => {}
         }
     }
 
@@ -168,11 +171,11 @@ impl Attempt {
 
     /// The delay before the next poll after a refusal. `ahead`: number of claims before this claim in the store's queue.
     pub(super) fn poll_interval(&self, now: Moment, expects_notifications: bool, ahead: Option<u32>) -> Duration {
-        match self.claim.kind {
-            Kind::Mutex => self.polls.interval(now, expects_notifications),
-            Kind::Read | Kind::Write | Kind::Permits { .. } => slow_interval(now),
+        match self.policy.polls {
+            PollRule::Adaptive => self.polls.interval(now, expects_notifications),
+            PollRule::Slow => slow_interval(now),
             // The claims before this claim are granted first. So a claim far back in the queue polls rarely.
-            Kind::Fair => {
+            PollRule::ByPlace => {
                 jittered(MAX_QUEUED_POLL_INTERVAL.min(MAX_POLL_INTERVAL * ahead.unwrap_or(0).saturating_add(1)))
             }
         }
@@ -208,22 +211,19 @@ impl Attempt {
         })
     }
 
-    /// Whether the next request says that this client starves. A fair mutex needs no such claims. For a reader and for
-    /// permits, only the first of these conditions must be true, for a writer the first two, and for a mutex all three:
-    /// - This client has waited for [`STARVES_AFTER`]. The request is not an exchange, because in an exchange this
-    ///   client still has its old hold.
-    /// - The round trip is so short that the client's next claim reaches the store before the offer expires.
-    /// - This client knows that the lock changes hands: it was notified of a release while it waited, or it polls
-    ///   quickly (see `polls`). A client that waits for one long hold does not ask for an offer.
+    /// Whether the next request says that this client starves. This client has waited for [`STARVES_AFTER`], and the policy
+    /// of its lane ([`Offers`]) is fulfilled: the round trip is so short that the next claim reaches the store before the
+    /// offer expires, and the lock changes hands, because this client was notified of a release while it waited, or polls
+    /// quickly (see `polls`). The request is no exchange, in which this client still has its old hold.
     fn asks_for_offer(&self, now: Moment, expects_notifications: bool, round_trip: Duration) -> bool {
         let has_waited = self.from.is_none() && now.since(self.since) >= STARVES_AFTER;
         let sees_releases = self.is_contended && expects_notifications;
         let is_near = round_trip < MAX_ROUND_TRIP;
-        let asks = match self.claim.kind {
-            Kind::Mutex => is_near && (sees_releases || self.polls.polls_quickly(now)),
-            Kind::Write => is_near,
-            Kind::Fair => false,
-            Kind::Read | Kind::Permits { .. } => true,
+        let asks = match self.policy.offers {
+            Offers::IfNearAndContended => is_near && (sees_releases || self.polls.polls_quickly(now)),
+            Offers::IfNear => is_near,
+            Offers::Never => false,
+            Offers::Always => true,
         };
         has_waited && asks
     }

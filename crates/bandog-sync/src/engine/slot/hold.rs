@@ -57,6 +57,15 @@ pub(super) enum RenewalEffect {
     TooLate,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The hold has had no turn yet. The first turn always gets the hold, even if little of the ttl is left.
+    New,
+    Used,
+    /// All turns are lost. The slot keeps a lost hold until the guards of its turns are dropped.
+    Lost,
+}
+
 /// A hold that the store granted.
 pub(super) struct Hold {
     claim: Claim,
@@ -74,12 +83,9 @@ pub(super) struct Hold {
     wake_at: Moment,
     /// The streak to which the turns of this hold belong.
     streak: Streak,
-    /// Whether the hold has had no turn yet. The first turn always gets the hold, even if little of the ttl is left.
-    before_first_turn: bool,
+    phase: Phase,
     /// Whether the store may still apply a request of the claim. If so, the release is sent twice.
     unsure: bool,
-    /// Whether all turns are lost. The slot keeps a lost hold until the guards of its turns are dropped.
-    is_lost: bool,
     /// Whether further readers can share this hold.
     is_open: bool,
 }
@@ -111,9 +117,8 @@ impl Hold {
             renewal: next_renewal(validity, lease_end),
             wake_at: until,
             streak: attempt.streak.unwrap_or_else(|| Streak::begin(now)),
-            before_first_turn: true,
+            phase: Phase::New,
             unsure: attempt.unsure,
-            is_lost: false,
             is_open: matches!(terms.kind, Kind::Read),
         };
         hold.schedule(now);
@@ -151,7 +156,7 @@ impl Hold {
     }
 
     pub(super) fn is_before_first_turn(&self) -> bool {
-        self.before_first_turn
+        self.phase == Phase::New
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -163,12 +168,12 @@ impl Hold {
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        self.is_lost
+        self.phase == Phase::Lost
     }
 
     /// Whether further readers can share this hold.
     pub(super) fn is_open(&self) -> bool {
-        self.is_open && !self.is_lost
+        self.is_open && !self.is_lost()
     }
 
     /// Number of permits that this hold takes.
@@ -239,7 +244,7 @@ impl Hold {
     /// its terms differ, too little time is left, or all fences are used.
     pub(super) fn next_fence(&mut self, terms: Terms, now: Moment) -> Option<Fence> {
         let has_time = terms.watchdog && self.validity.has_time(now);
-        if self.terms != terms || !(self.before_first_turn || has_time) {
+        if self.terms != terms || !(self.is_before_first_turn() || has_time) {
             return None;
         }
         self.fences.take()
@@ -269,7 +274,9 @@ impl Hold {
         let status = Arc::new(TurnStatus::held_until(deadline));
         let (shared, warnings) = (Arc::clone(&status), Vec::new());
         self.turns.insert(Turn { ticket, since: now, fence, caller, status, max_hold_end, warnings });
-        self.before_first_turn = false;
+        if self.phase == Phase::New {
+            self.phase = Phase::Used;
+        }
         self.streak.add_turn();
         self.wake_at = self.wake_at.min(deadline);
         shared
@@ -316,7 +323,7 @@ impl Hold {
 
     /// Marks the hold and its turns as lost.
     pub(super) fn lose(&mut self) {
-        self.is_lost = true;
+        self.phase = Phase::Lost;
         self.turns.iter().for_each(|turn| turn.status.lose());
         // The callers read the status of their turn when their reports are dropped.
         self.lease.iter_mut().for_each(|lease| lease.lose());

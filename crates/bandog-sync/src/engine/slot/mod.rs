@@ -74,7 +74,7 @@
 //! - `hold`: a granted hold with its deadline and renewals (`validity`; `lease`: a fixed lease); `holds`: the holds of one slot; `turn`: one
 //!   turn; `turns`: how turns begin and end; `readers`: how readers share a hold;
 //! - `further`: further claims of a semaphore; `downgrade`: how a writer becomes a reader;
-//! - `polls`: when a waiting client claims again although no notification arrived;
+//! - `policy`: what distinguishes the kinds of locks; `polls`: when a waiting client claims again although no notification arrived;
 //! - `streak`: how a busy client lets other clients get the key.
 
 mod attempt;
@@ -85,6 +85,7 @@ mod further;
 mod hold;
 mod holds;
 mod lease;
+mod policy;
 mod polls;
 mod queue;
 mod readers;
@@ -102,6 +103,7 @@ use self::{
     further::Further,
     hold::HoldDue,
     holds::Holds,
+    policy::{HoldsAtOnce, Policy, Serves},
     queue::Queue,
     streak::Streak,
     turns::release,
@@ -109,7 +111,7 @@ use self::{
 use crate::{
     caller::Caller,
     engine::call::Call,
-    lane::{Lane, SlotId},
+    lane::SlotId,
     terms::{HoldId, Terms, Ticket},
 };
 
@@ -120,6 +122,7 @@ pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 /// wait. Both use the terms of the first waiting call. Only the slot of a semaphore can have further claims in flight.
 pub(super) struct Slot {
     id: SlotId,
+    policy: &'static Policy,
     /// The calls that wait for the key.
     queue: Queue,
     /// The present attempt to get a hold.
@@ -196,6 +199,7 @@ impl WakeUps {
 impl Slot {
     pub(super) fn new(id: SlotId) -> Self {
         Self {
+            policy: Policy::of(id.lane),
             id,
             queue: Queue::default(),
             stage: Stage::Idle,
@@ -281,8 +285,8 @@ impl Slot {
     /// with the answer, so it does not count.
     pub(super) fn waiting_calls(&self) -> usize {
         let is_first_claim = matches!(self.stage, Stage::Claiming(_)) && matches!(self.wake_ups, WakeUps::Off);
-        let perhaps_served = match self.id.lane {
-            Lane::Read if is_first_claim => self.queue.len(),
+        let perhaps_served = match self.policy.serves {
+            Serves::Together if is_first_claim => self.queue.len(),
             _ => usize::from(is_first_claim) + self.further.len(),
         };
         self.queue.len().saturating_sub(perhaps_served)
@@ -366,9 +370,9 @@ impl Slot {
     /// terms waits until a present hold ends, or gets the next turn of a present hold.
     fn fits(&self, terms: Terms) -> bool {
         match terms.kind {
-            Kind::Mutex | Kind::Fair | Kind::Write => !self.is_held() && self.downgrade.is_none(),
-            Kind::Read => true,
             Kind::Permits { take, of } => self.holds.permits() + u64::from(take.get()) <= u64::from(of.get()),
+            _ if self.policy.holds == HoldsAtOnce::One => !self.is_held() && self.downgrade.is_none(),
+            _ => true,
         }
     }
 
@@ -389,7 +393,7 @@ impl Slot {
         if needs_claim {
             self.claim_next(cx);
         }
-        if !matches!(self.id.lane, Lane::Permits(_)) {
+        if self.policy.holds != HoldsAtOnce::UpToLimit {
             return;
         }
         let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. }) && self.further.len() == 0;

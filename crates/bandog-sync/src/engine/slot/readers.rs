@@ -5,16 +5,13 @@
 //! forever: it closes when its streak has lasted for its maximum duration, or when a writer of this client waits. Later
 //! readers then need a new claim, which the store refuses while a writer waits. A closed hold ends with its last turn.
 
-use super::{Slot, SlotContext, hold::Hold};
-use crate::{
-    lane::Lane,
-    terms::{HoldId, Terms},
-};
+use super::{Slot, SlotContext, hold::Hold, policy::Serves};
+use crate::terms::{HoldId, Terms};
 
 impl Slot {
     /// The open hold, if a call with these terms can share it. Closes the hold if its time is over.
     pub(super) fn shareable_hold(&mut self, terms: Terms, cx: &SlotContext) -> Option<HoldId> {
-        if !matches!(self.id.lane, Lane::Read) {
+        if self.policy.serves != Serves::Together {
             return None;
         }
         let open = self.holds.open()?;

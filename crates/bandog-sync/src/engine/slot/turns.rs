@@ -12,12 +12,12 @@ use super::{
     Effect, NewTurn, Slot, SlotContext, Stage,
     attempt::Attempt,
     hold::{Hold, RenewalEffect},
+    policy::{HoldsAtOnce, Serves},
     streak::end_of_rest,
     turn::Turn,
 };
 use crate::{
     engine::call::Call,
-    lane::Lane,
     terms::{HoldId, Terms, Ticket},
     turn::Report,
 };
@@ -35,7 +35,7 @@ impl Slot {
         let Some(hold) = Hold::granted(&attempt, fences, asked_at, valid_for, cx.now) else {
             // The answer came so late that the hold has already expired in this client. A claim for a fair mutex is
             // repeated, because its slot has only one claim.
-            if matches!(self.id.lane, Lane::Fair(_)) && self.has_calls() {
+            if self.policy.serves == Serves::Followers && self.has_calls() {
                 return self.send_claim(attempt, cx);
             }
             cx.emit(Effect::Release { claim: attempt.claim.clone(), unsure: attempt.unsure, report: None });
@@ -46,9 +46,9 @@ impl Slot {
         self.close_open_hold();
         self.holds.insert(Box::new(hold));
         self.fault = None;
-        match self.id.lane {
-            Lane::Read => self.serve_readers(id, cx),
-            Lane::Mutex | Lane::Fair(_) | Lane::Write | Lane::Permits(_) => self.serve_next(id, None, cx),
+        match self.policy.serves {
+            Serves::Together => self.serve_readers(id, cx),
+            Serves::Next | Serves::Followers => self.serve_next(id, None, cx),
         }
     }
 
@@ -64,7 +64,7 @@ impl Slot {
         }
         let Some(hold) = self.holds.get_present(id) else { return };
         let (is_first, streak) = (hold.is_before_first_turn(), hold.streak());
-        if matches!(self.id.lane, Lane::Fair(_)) && !is_first {
+        if self.policy.serves == Serves::Followers && !is_first {
             return self.pass_on_in_queue(id, report, cx);
         }
         let Some(terms) = self.queue.first().map(|call| call.terms).filter(|_| is_first || self.passes_on()) else {
@@ -121,10 +121,7 @@ impl Slot {
     /// Whether a hold goes to the next call in the queue of its slot. The calls for a fair mutex have their own slots, and
     /// readers get their turns when they arrive.
     fn passes_on(&self) -> bool {
-        match self.id.lane {
-            Lane::Mutex | Lane::Write | Lane::Permits(_) => true,
-            Lane::Fair(_) | Lane::Read => false,
-        }
+        self.policy.serves == Serves::Next
     }
 
     /// Whether a hold can be exchanged for a hold with these terms. If an attempt exists already, the hold is released
@@ -138,7 +135,7 @@ impl Slot {
     /// answered with "held", unless they share the turn.
     fn start_turn(&mut self, id: HoldId, fence: Fence, cx: &mut SlotContext) {
         let Some(call) = self.queue.remove_first() else { return };
-        if matches!(self.id.lane, Lane::Mutex | Lane::Write) {
+        if self.policy.holds == HoldsAtOnce::One {
             for other in self.queue.remove_try_locks(|other| !other.shares_with(&call)) {
                 cx.emit(Effect::Refuse(other));
             }
@@ -177,7 +174,7 @@ impl Slot {
             self.stage = Stage::Releasing(hold.streak());
         }
         // The released permits may be enough for the attempt. Its next claim is sent right behind the release.
-        if matches!(self.id.lane, Lane::Permits(_)) {
+        if self.policy.holds == HoldsAtOnce::UpToLimit {
             self.may_be_free(cx);
         }
     }

@@ -4,10 +4,11 @@ use std::{mem, time::Duration};
 
 use bandog_core::{Error, Moment, Result};
 
-use super::{Effect, Slot, SlotContext, Stage, WakeUps, claiming::end_attempt, polls::MAX_POLL_INTERVAL};
+use super::{
+    Effect, Slot, SlotContext, Stage, WakeUps, claiming::end_attempt, policy::OwnTurn, polls::MAX_POLL_INTERVAL,
+};
 use crate::{
     engine::call::{Call, Wait},
-    lane::Lane,
     terms::{Patience, Ticket},
 };
 
@@ -49,13 +50,12 @@ impl Slot {
         }
     }
 
-    /// Whether a call may wait for a lock that its own task holds. For a fair mutex and for a read-write lock, that
-    /// turn would be in another slot. A task can take permits several times.
+    /// Whether a call may wait for a lock that its own task holds.
     fn may_wait_for_itself(&self, call: &Call) -> bool {
-        match self.id.lane {
-            Lane::Mutex => self.holds.iter().any(|hold| !hold.is_lost() && hold.turn_of(call.caller).is_some()),
-            Lane::Fair(_) | Lane::Read | Lane::Write => !matches!(call.patience, Patience::Once),
-            Lane::Permits(_) => false,
+        match self.policy.own_turn {
+            OwnTurn::InThisSlot => self.holds.iter().any(|hold| !hold.is_lost() && hold.turn_of(call.caller).is_some()),
+            OwnTurn::InAnotherSlot => !matches!(call.patience, Patience::Once),
+            OwnTurn::Allowed => false,
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     super::*,
     world::{OpenTurn, PERMITS, TestCall, TestFamily, World},
 };
-use crate::turn_status::TurnState;
+use crate::{lane::Lane, turn_status::TurnState};
 
 /// Maximum duration of a streak. The round trip of this test is 1 ms.
 const MAX_STREAK: Duration = Duration::from_millis(20);

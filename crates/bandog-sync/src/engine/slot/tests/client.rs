@@ -10,6 +10,7 @@ use super::{
     world::{Message, OpenTurn, Reply, Request, World},
 };
 use crate::{
+    lane::Lane,
     terms::{Patience, Terms, Ticket},
     turn_status::TurnState,
 };

@@ -13,7 +13,7 @@ use super::{
     super::{turn::turns_read, *},
     TIMEOUT,
 };
-use crate::{engine::call::Wait, terms::Patience};
+use crate::{engine::call::Wait, lane::Lane, terms::Patience};
 
 const TURNS: usize = 1000;
 

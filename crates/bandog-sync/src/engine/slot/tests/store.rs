@@ -8,6 +8,7 @@ use super::{
     super::*,
     world::{LateRequest, PERMITS, Reply, Request, TestFamily, World},
 };
+use crate::lane::Lane;
 
 impl World {
     pub(super) fn apply(&mut self) {

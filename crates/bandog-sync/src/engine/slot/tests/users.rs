@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
+    lane::Lane,
     terms::{Patience, Terms},
     turn_status::TurnState,
 };

@@ -27,6 +27,7 @@ use crate::{
         fair_calls::FairCalls,
         releases::Releases,
     },
+    lane::Lane,
     terms::Patience,
     turn::Report,
     turn_status::TurnStatus,
