@@ -3,7 +3,7 @@
 
 use bandog_core::{Answer, Error, ErrorKind, Kind, Moment, Result, Step, Verdict};
 
-use super::{Engine, calls::Completion, outages::OutageLog, slot::Event};
+use super::{actor::Engine, calls::Completion, outages::OutageLog, slot::Event};
 use crate::{
     lane::{Lane, SlotId},
     terms::HoldId,

@@ -13,7 +13,7 @@ use futures_util::{
 use tokio::{sync::oneshot, time};
 
 use super::{
-    deadlocks::{self, Waits},
+    deadlocks::waits::{self, Waits},
     slot::FIRST_ANSWER,
 };
 use crate::{lane::SlotId, terms::Ticket};
@@ -187,7 +187,7 @@ impl Calls {
     /// Reads which calls wait for which, beginning with the blocked calls in our own row.
     pub(super) fn search_deadlocks(&self, own: Member) {
         let backend = Arc::clone(&self.backend);
-        self.in_flight.push(Box::pin(async move { Completion::Searched(deadlocks::read(&*backend, own).await) }));
+        self.in_flight.push(Box::pin(async move { Completion::Searched(waits::read(&*backend, own).await) }));
     }
 
     pub(super) fn query(&self, query: BoxFuture<'static, ()>) {

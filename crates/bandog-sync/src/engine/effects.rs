@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result, rounded};
 
 use super::{
-    Engine, SlotEntry,
+    actor::{Engine, SlotEntry},
     call::{Call, TurnGrant},
     slot::{Counts, Effect, Event, NewTurn, Slot, SlotContext},
     timers::{Timer, Timers},

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bandog_core::Key;
 
-use super::Map;
+use super::map::Map;
 use crate::{
     lane::{Lane, SlotId},
     terms::{HoldId, Ticket},

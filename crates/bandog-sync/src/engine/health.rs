@@ -1,12 +1,15 @@
 //! Whether the store answers, for readiness probes. The newest answer to any request counts. If that answer is too old,
 //! the engine sends a ping.
 
+pub(super) mod state;
+
 use std::time::Duration;
 
-use bandog_core::{Error, Moment, Result, rounded};
+use bandog_core::{Moment, Result, rounded};
 use tokio::sync::oneshot;
 
-use super::{Engine, timers::Timer};
+use self::state::StoreHealth;
+use super::{actor::Engine, timers::Timer};
 use crate::Health;
 
 /// If the newest answer is younger than this, no ping is necessary. This is also the minimum interval between two
@@ -14,49 +17,6 @@ use crate::Health;
 const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
 /// Maximum time for which a caller waits for the ping: half of the default timeout of a Kubernetes probe.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// The store's newest answers.
-#[derive(Default)]
-pub(super) struct StoreHealth {
-    last_answer: Option<Moment>,
-    /// When the present outage began, and the newest error of the outage. `None` if there is no outage.
-    fault: Option<(Moment, Error)>,
-    /// When the last ping was sent.
-    pinged: Option<Moment>,
-    /// The ping that is in flight. The drop of this sender cancels the ping.
-    ping: Option<oneshot::Sender<()>>,
-    /// Callers that wait for the ping.
-    callers: Vec<oneshot::Sender<Health>>,
-    /// The latest moment at which the waiting callers get an answer, even if the ping has no answer.
-    timer: Option<Moment>,
-}
-
-impl StoreHealth {
-    /// Records that the store has answered a request.
-    pub(super) fn answered(&mut self, now: Moment) {
-        self.last_answer = Some(now);
-        self.fault = None;
-    }
-
-    /// Records that the store has not answered a request, or has refused this client.
-    pub(super) fn failed(&mut self, now: Moment, error: &Error) {
-        let since = self.fault.as_ref().map_or(now, |(since, _)| *since);
-        self.fault = Some((since, error.clone()));
-    }
-
-    /// If the ping in flight is late, returns the moment when the ping was sent. A ping is late if two conditions are
-    /// met: it was sent at least `patience` ago, and the store has not answered any request since it was sent.
-    fn late_since(&self, now: Moment, patience: Duration) -> Option<Moment> {
-        let sent = self.pinged.filter(|_| self.ping.is_some())?;
-        let is_late = now.since(sent) >= patience && self.last_answer.is_none_or(|answer| answer < sent);
-        is_late.then_some(sent)
-    }
-
-    /// Whether `moment` is less than `time` ago.
-    fn is_within(moment: Option<Moment>, now: Moment, time: Duration) -> bool {
-        moment.is_some_and(|moment| now.since(moment) < time)
-    }
-}
 
 impl Engine {
     /// Answers a caller of `Client::health`, immediately or after a ping.

@@ -1,10 +1,13 @@
 //! Users' subscriptions to records and latches. If the backend cannot subscribe, the engine retries.
 
+pub(super) mod state;
+
 use std::time::Duration;
 
 use bandog_core::{Key, Moment, Notifier, Result, Subscription};
 
-use super::{Engine, backoff::jittered, timers::Timer};
+use self::state::{Polls, RecordSubscriber};
+use super::{actor::Engine, backoff::jittered, timers::Timer};
 use crate::terms::Ticket;
 
 /// Maximum delay of the first retry.
@@ -15,39 +18,6 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(64);
 
 /// Maximum interval between two notifications of a subscriber that waits for a latch. Each notification makes it poll.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A user's subscription to a record or a latch. Most engines have none.
-pub(super) struct RecordSubscriber {
-    key: Key,
-    notifier: Notifier,
-    /// When the subscriber is notified without a reason. `None` for a record: the subscriber of a record polls by
-    /// itself.
-    polls: Option<Polls>,
-    /// The backend's subscription. `None` until the backend has answered.
-    subscription: Option<Subscription>,
-    /// When the subscription is retried. `None` if no retry is planned.
-    retry_at: Option<Moment>,
-    /// The moment of the subscriber's timer: the next retry or poll. `None` if the timer is not set.
-    timer: Option<Moment>,
-    /// Maximum delay before the next attempt, if the backend has returned a silent subscription (one that never
-    /// notifies).
-    retry_delay: Duration,
-}
-
-/// When the subscriber of a latch polls.
-struct Polls {
-    next: Moment,
-    /// The end of the subscriber's wait. `None` if the wait has no limit, or if the limit has passed.
-    until: Option<Moment>,
-}
-
-impl RecordSubscriber {
-    /// The next retry or poll.
-    fn next_due(&self) -> Option<Moment> {
-        let polls = self.polls.as_ref();
-        [self.retry_at, polls.map(|polls| polls.next), polls.and_then(|polls| polls.until)].into_iter().flatten().min()
-    }
-}
 
 impl Engine {
     pub(super) fn subscribe_record(&mut self, id: Ticket, key: Key, notifier: Notifier) {

@@ -1,11 +1,14 @@
 //! Writes this client into the store's registry while the client holds a lock or waits for one. Operators read the
 //! registry, and the search for deadlocks ([`super::deadlocks`]).
 
+pub(super) mod state;
+
 use std::{collections::HashSet, time::Duration};
 
-use bandog_core::{BlockedCalls, ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
+use bandog_core::{BlockedCalls, ErrorKind, Key, MAX_WAITS, Moment, Result};
 
-use super::{Engine, timers::Timer};
+use self::state::Registration;
+use super::{actor::Engine, timers::Timer};
 
 /// Delay of the first registration. If a client holds a lock for a shorter time, the client is not registered, because
 /// an operator could not notice such a short hold.
@@ -13,42 +16,6 @@ const REGISTER_AFTER: Duration = Duration::from_millis(100);
 /// Minimum interval between two registrations. It applies when the second registration only updates the list of locks
 /// for which this client waits.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-
-pub(super) struct Registration {
-    /// This client's entry in the registry.
-    member: Member,
-    /// How long a registration lasts. The registration is repeated when a third of this time has passed.
-    ttl: Duration,
-    /// When the last registration was sent. `None` if this client is certainly not in the registry.
-    last_sent: Option<Moment>,
-    /// When the next registration is due. `None` if the timer is not set.
-    timer: Option<Moment>,
-    /// The end of the holds that stay in the store without this client. Until then, operators can read which client took
-    /// them.
-    kept_until: Option<Moment>,
-    /// Whether the store has refused a registration, because this user is not allowed to write to the registry. If so,
-    /// no further registration is sent.
-    refused: bool,
-}
-
-impl Registration {
-    pub(super) fn new(member: Member, ttl: Duration) -> Self {
-        Self { member, ttl, last_sent: None, timer: None, kept_until: None, refused: false }
-    }
-
-    /// How long a registration at this moment lasts.
-    fn ttl_at(&self, now: Moment) -> Duration {
-        self.kept_until.map_or(self.ttl, |until| until.since(now).max(self.ttl))
-    }
-
-    pub(super) fn member(&self) -> &Member {
-        &self.member
-    }
-
-    pub(super) fn member_mut(&mut self) -> &mut Member {
-        &mut self.member
-    }
-}
 
 impl Engine {
     /// Called when this client has got a lock. Plans to register the client. If the registration still says that the

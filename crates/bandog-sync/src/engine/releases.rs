@@ -31,7 +31,7 @@ use std::{
 
 use bandog_core::{Claim, Error, ErrorKind, Moment, PLACE, Released, Result, Step};
 
-use super::{Map, backoff::backoff_after};
+use super::{backoff::backoff_after, map::Map};
 use crate::{terms::HoldId, turn::Report};
 
 /// If more releases than this are pending, the release of an unsure claim is not repeated any more after the claim's

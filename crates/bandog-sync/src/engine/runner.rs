@@ -8,7 +8,7 @@ use std::{
 
 use bandog_core::{Error, Result};
 
-use super::Engine;
+use super::actor::Engine;
 
 /// Where an engine runs. With this value, the last handle can wait for the end of the engine.
 #[derive(Debug)]

@@ -23,23 +23,23 @@
 //! too. The call returns when each other member has published the deadlock or no longer publishes its call, and after
 //! [`MAX_LINGER`] at the latest.
 
-mod waits;
+pub(in crate::engine) mod state;
+pub(in crate::engine) mod waits;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
+use std::time::Duration;
+
+use bandog_core::{BlockedCall, ClaimId, Error, ErrorKind, Moment, Result};
+
+use self::{
+    state::{Blocked, Deadlocks, NewCall, Sighting, Stage},
+    waits::{CircleCall, Waits, describe},
 };
-
-use bandog_core::{BlockedCall, ClaimId, ClientId, Error, ErrorKind, Moment, Result};
-
-pub(in crate::engine) use self::waits::{Waits, read};
-use super::{Engine, call::Call, timers::Timer};
+use super::{actor::Engine, timers::Timer};
 use crate::{
     Owner,
     lane::{Lane, SlotId},
     terms::Ticket,
 };
-use waits::{CircleCall, describe};
 
 /// A call that waits for this time is blocked, if its owner holds other locks.
 const BLOCKED_AFTER: Duration = Duration::from_millis(500);
@@ -53,75 +53,6 @@ const LINGER_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_LINGER: Duration = Duration::from_millis(700);
 /// The interval of searches is at least this many times as long as a search, to limit the load on the store.
 const LOAD_FACTOR: u32 = 10;
-
-#[derive(Default)]
-pub(super) struct Deadlocks {
-    /// Calls that are not blocked yet, the oldest first. All of them arrived within the last [`BLOCKED_AFTER`].
-    new: VecDeque<NewCall>,
-    blocked: BTreeMap<Ticket, Blocked>,
-    /// The number of the last row that was written.
-    round: u64,
-    /// The rows of other clients that the last search has read.
-    seen: Vec<(ClientId, u64)>,
-    /// When the next search is due. `None` if the timer is not set.
-    timer: Option<Moment>,
-    /// When the search in flight was sent.
-    searching_since: Option<Moment>,
-    /// The next search is not sent before this moment. `None` before the first search.
-    not_before: Option<Moment>,
-}
-
-/// A call of an owner that perhaps holds other locks.
-struct NewCall {
-    ticket: Ticket,
-    slot: SlotId,
-    owner: Owner,
-    /// When the call is blocked, if it still waits.
-    blocked_at: Moment,
-}
-
-struct Blocked {
-    slot: SlotId,
-    owner: Owner,
-    stage: Stage,
-}
-
-enum Stage {
-    /// The call waits in its slot.
-    Waiting(Option<Sighting>),
-    /// The call is part of a deadlock. It has left its slot, and returns soon.
-    Lingering { call: Box<Call>, circle: Vec<CircleCall>, since: Moment },
-}
-
-/// A circle that was found once.
-struct Sighting {
-    circle: Vec<CircleCall>,
-    at: Moment,
-    /// The number of our first row that was written after the search.
-    round: u64,
-}
-
-impl Deadlocks {
-    /// Whether no call is blocked.
-    pub(super) fn is_empty(&self) -> bool {
-        self.blocked.is_empty()
-    }
-
-    fn has_lingering(&self) -> bool {
-        self.blocked.values().any(|call| matches!(call.stage, Stage::Lingering { .. }))
-    }
-
-    /// Takes a call that lingers.
-    pub(super) fn take_lingering(&mut self, ticket: Ticket) -> Option<Box<Call>> {
-        match self.blocked.remove(&ticket)? {
-            Blocked { stage: Stage::Lingering { call, .. }, .. } => Some(call),
-            waiting => {
-                self.blocked.insert(ticket, waiting);
-                None
-            }
-        }
-    }
-}
 
 impl Engine {
     /// Called for a call that has just arrived, if its owner may hold other locks.

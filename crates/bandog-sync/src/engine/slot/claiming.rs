@@ -5,8 +5,9 @@ use std::{mem, time::Duration};
 use bandog_core::{Error, ErrorKind, Moment, Result, Subscription, Verdict};
 
 use super::{
-    Claiming, Effect, Slot, SlotContext, Stage, WakeUps,
     attempt::{Attempt, Queued},
+    event::{Effect, SlotContext},
+    state::{Claiming, Slot, Stage, WakeUps},
 };
 use crate::{engine::backoff::backoff_after, lane::Lane, terms::HoldId};
 

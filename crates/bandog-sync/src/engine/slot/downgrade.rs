@@ -13,70 +13,17 @@ use std::{num::NonZeroU8, time::Duration};
 use bandog_core::{Error, Fences, Kind, Moment, Renewal, Result, Verdict};
 
 use super::{
-    Effect, Slot, SlotContext,
-    attempt::Attempt,
     claiming::end_attempt,
+    event::{Effect, SlotContext},
     hold::{Hold, HoldDue, RenewalEffect},
+    pending_downgrade::{Adoption, Downgrade},
+    state::Slot,
     turn::Turn,
 };
 use crate::{
     engine::{backoff::backoff_after, call::Call},
     terms::{HoldId, Terms, Ticket},
 };
-
-/// A hold that was granted by a downgrade, and the call that gets its first turn.
-pub(in crate::engine) struct Adoption {
-    hold: Box<Hold>,
-    call: Option<Box<Call>>,
-}
-
-/// A downgrade that is not answered yet.
-pub(super) struct Downgrade {
-    attempt: Box<Attempt>,
-    /// The writer's hold, with its turn.
-    hold: Box<Hold>,
-    /// `None` after the call was answered with an error.
-    call: Option<Box<Call>>,
-    /// When the request is repeated. `None` while it is in flight.
-    retry_at: Option<Moment>,
-}
-
-impl Downgrade {
-    pub(super) fn is_in_flight(&self) -> bool {
-        self.retry_at.is_none()
-    }
-
-    /// When the slot's timer must fire.
-    pub(super) fn next_due(&self) -> Option<Moment> {
-        let hold = self.call.as_ref().map(|_| self.hold.wake_at());
-        [hold, self.retry_at].into_iter().flatten().min()
-    }
-
-    /// Marks the writer's turn as lost.
-    pub(super) fn lose(&self) {
-        self.hold.turns().iter().for_each(|turn| turn.status.lose());
-    }
-
-    /// Whether this is the writer's hold, and the caller still waits. Then the hold is renewed.
-    fn renews(&self, hold: HoldId) -> bool {
-        self.hold.id() == hold && self.call.is_some()
-    }
-
-    /// Records that the store does not have the writer's hold any more.
-    fn writer_has_ended(&mut self, cx: &mut SlotContext) {
-        if let Some(claim) = self.attempt.old_hold_has_ended() {
-            cx.emit(Effect::ReleaseLater(claim));
-        }
-    }
-
-    /// The writer's turn has ended. Its end is reported.
-    fn end_turn(&self, cx: &mut SlotContext, end: impl Fn(&Turn)) {
-        for turn in self.hold.turns().iter() {
-            end(turn);
-            cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since), released: None });
-        }
-    }
-}
 
 impl Slot {
     /// Sends the request of a downgrade.
@@ -117,7 +64,7 @@ impl Slot {
             }
             // The writer's hold does not exist any more.
             Ok(Verdict::Busy { .. }) => {
-                downgrade.writer_has_ended(cx);
+                writer_has_ended(&mut downgrade, cx);
                 self.end_downgrade(*downgrade, Error::lost(self.key()), cx);
             }
             Err(error) => {
@@ -227,10 +174,25 @@ impl Slot {
     }
 }
 
+/// Records that the store does not have the writer's hold any more.
+fn writer_has_ended(downgrade: &mut Downgrade, cx: &mut SlotContext) {
+    if let Some(claim) = downgrade.attempt.old_hold_has_ended() {
+        cx.emit(Effect::ReleaseLater(claim));
+    }
+}
+
+/// The writer's turn has ended. Its end is reported.
+fn end_turn(downgrade: &Downgrade, cx: &mut SlotContext, end: impl Fn(&Turn)) {
+    for turn in downgrade.hold.turns().iter() {
+        end(turn);
+        cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since), released: None });
+    }
+}
+
 /// Answers the call with an error, and marks the writer's turn as lost.
 fn fail(downgrade: &mut Downgrade, error: &Error, cx: &mut SlotContext) {
     let Some(call) = downgrade.call.take() else { return };
-    downgrade.end_turn(cx, |turn| turn.status.lose());
+    end_turn(downgrade, cx, |turn| turn.status.lose());
     cx.emit(Effect::Fail(call, error.clone()));
 }
 
@@ -244,7 +206,7 @@ fn downgraded(
     cx: &mut SlotContext,
 ) {
     let mut downgrade = downgrade;
-    downgrade.writer_has_ended(cx);
+    writer_has_ended(&mut downgrade, cx);
     // If the writer's turn was lost before, the store has perhaps granted the claim after another holder.
     let is_lost = !downgrade.hold.has_live_turn(cx.now);
     let hold = Hold::granted(&downgrade.attempt, fences, asked_at, valid_for, cx.now).filter(|_| !is_lost);
@@ -253,6 +215,6 @@ fn downgraded(
         let (claim, unsure) = (downgrade.attempt.claim.clone(), downgrade.attempt.unsure);
         return cx.emit(Effect::Release { claim, unsure, report: None });
     };
-    downgrade.end_turn(cx, |turn| turn.status.release());
+    end_turn(&downgrade, cx, |turn| turn.status.release());
     cx.emit(Effect::Adopt(Box::new(Adoption { hold: Box::new(hold), call: downgrade.call })));
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Moment, Renewal, Result, Step, Subscription, Verdict};
 
-use super::{attempt::Attempt, downgrade::Adoption};
+use super::{attempt::Attempt, pending_downgrade::Adoption};
 use crate::{
     caller::Caller,
     engine::call::Call,

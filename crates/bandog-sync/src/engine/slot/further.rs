@@ -10,40 +10,15 @@
 
 use bandog_core::{Error, Kind, Moment, Result, Verdict};
 
-use super::{Claiming, Effect, Slot, SlotContext, Stage, attempt::Attempt};
+use super::{
+    attempt::Attempt,
+    event::{Effect, SlotContext},
+    state::{Claiming, Slot, Stage},
+};
 use crate::terms::{HoldId, Terms};
 
 /// Maximum number of further claims in flight.
 const MAX_FURTHER: usize = 31;
-
-/// The further claims of a slot.
-#[derive(Default)]
-pub(super) struct Further {
-    /// The claims in flight.
-    claims: Vec<Attempt>,
-    /// Whether the store has refused or not answered a claim since the last one that it granted at once.
-    is_contended: bool,
-}
-
-impl Further {
-    pub(super) fn len(&self) -> usize {
-        self.claims.len()
-    }
-
-    /// Records the store's answer to the claim of the slot's attempt. `at_once`: the answer is to its first request.
-    pub(super) fn answered(&mut self, is_granted: bool, at_once: bool) {
-        self.is_contended = !is_granted || self.is_contended && !at_once;
-    }
-
-    fn take(&mut self, id: HoldId) -> Option<Attempt> {
-        let at = self.claims.iter().position(|attempt| attempt.claim.id.number == id)?;
-        Some(self.claims.swap_remove(at))
-    }
-
-    fn permits(&self) -> u64 {
-        self.claims.iter().map(|attempt| u64::from(attempt.claim.kind.permits())).sum()
-    }
-}
 
 impl Slot {
     /// Whether the limit leaves room for a further claim with these terms.

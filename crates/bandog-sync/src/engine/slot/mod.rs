@@ -82,30 +82,29 @@ mod claiming;
 mod downgrade;
 mod event;
 mod further;
+mod further_claims;
 mod hold;
 mod holds;
 mod lease;
+mod pending_downgrade;
 mod policy;
 mod polls;
 mod queue;
 mod readers;
+mod state;
 mod streak;
 mod turn;
 mod turns;
 mod validity;
 mod waiting;
 
-use bandog_core::{Claim, Error, Key, Kind, Moment, Subscription};
+use bandog_core::{Claim, Error, Moment};
 
 use self::{
-    attempt::{Attempt, Queued},
-    downgrade::Downgrade,
-    further::Further,
+    attempt::Queued,
     hold::HoldDue,
-    holds::Holds,
-    policy::{HoldsAtOnce, Policy, Serves},
-    queue::Queue,
-    streak::Streak,
+    policy::{HoldsAtOnce, Serves},
+    state::{Claiming, Stage, WakeUps},
     turns::release,
 };
 use crate::{
@@ -115,104 +114,13 @@ use crate::{
     terms::{HoldId, Terms, Ticket},
 };
 
-pub(super) use self::event::{Counts, Effect, Event, NewTurn, SlotContext};
+pub(super) use self::{
+    event::{Counts, Effect, Event, NewTurn, SlotContext},
+    state::Slot,
+};
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 
-/// One key and one kind of lock in this client. The slot has only one attempt and one subscription, even if many calls
-/// wait. Both use the terms of the first waiting call. Only the slot of a semaphore can have further claims in flight.
-pub(super) struct Slot {
-    id: SlotId,
-    policy: &'static Policy,
-    /// The calls that wait for the key.
-    queue: Queue,
-    /// The present attempt to get a hold.
-    stage: Stage,
-    holds: Holds,
-    /// The subscription to releases of the key. A notification wakes the waiting calls.
-    wake_ups: WakeUps,
-    /// How often the slot has learned that the key was held: the store reported another holder, or a hold of this
-    /// client ended. When a call times out, this number decides whether the call is answered with "held" or with an
-    /// error.
-    refusals: u64,
-    /// The error of the last claim. Cleared when the store answers a claim.
-    fault: Option<Error>,
-    /// The present downgrade of a writer.
-    downgrade: Option<Box<Downgrade>>,
-    /// Claims of a semaphore that are in flight beside the attempt.
-    further: Further,
-    /// Whether a writer of this client waits. Then no hold of readers stays open.
-    writer_waits: bool,
-}
-
-/// The present attempt to get a hold. Attempts are boxed, because a client can have many slots, so each slot should be
-/// small.
-#[derive(Default)]
-enum Stage {
-    /// There is no attempt.
-    #[default]
-    Idle,
-    /// A claim or an exchange is in flight.
-    Claiming(Claiming),
-    /// Another client holds the key, or the store did not answer. The claim is sent again after a notification, or at
-    /// `retry_at`.
-    Waiting { attempt: Box<Attempt>, retry_at: Moment },
-    /// A streak has ended. This client does not claim the key before `until`, so that other clients can get the key.
-    Resting { until: Moment },
-    /// The release of the last hold is in flight, and no call waits. A call that arrives before the store's answer
-    /// continues the streak.
-    Releasing(Streak),
-}
-
-/// A claim in flight.
-struct Claiming {
-    attempt: Box<Attempt>,
-    /// The newest call that had already arrived when the claim was sent. The answer "busy" counts only for this call
-    /// and for earlier calls, because the store may have decided before later calls arrived.
-    last_covered: Option<Ticket>,
-    /// Whether a notification arrived after the claim was sent.
-    is_notified: bool,
-}
-
-/// This client's subscription to releases of the key.
-#[derive(Default)]
-enum WakeUps {
-    #[default]
-    Off,
-    /// The backend has not answered the subscription yet.
-    Subscribing,
-    /// The backend has subscribed this client. A *silent* subscription never notifies.
-    On(Subscription),
-}
-
-impl WakeUps {
-    /// Whether this client expects notifications of releases. The result is already true while the backend has not
-    /// answered the subscription yet.
-    fn expects_notifications(&self) -> bool {
-        match self {
-            Self::Off => false,
-            Self::Subscribing => true,
-            Self::On(subscription) => !subscription.is_silent(),
-        }
-    }
-}
-
 impl Slot {
-    pub(super) fn new(id: SlotId) -> Self {
-        Self {
-            policy: Policy::of(id.lane),
-            id,
-            queue: Queue::default(),
-            stage: Stage::Idle,
-            holds: Holds::Empty,
-            wake_ups: WakeUps::Off,
-            refusals: 0,
-            fault: None,
-            downgrade: None,
-            further: Further::default(),
-            writer_waits: false,
-        }
-    }
-
     /// Handles an event, and adds the resulting effects to the context.
     pub(super) fn on(&mut self, event: Event, cx: &mut SlotContext) {
         match event {
@@ -253,7 +161,7 @@ impl Slot {
             Stage::Idle | Stage::Claiming(_) | Stage::Releasing(_) => None,
         };
         let downgrade = self.downgrade.as_ref().and_then(|downgrade| downgrade.next_due());
-        earlier(earlier(stage, self.holds.next_due()), earlier(downgrade, self.queue.next_due()))
+        [stage, self.holds.next_due(), downgrade, self.queue.next_due()].into_iter().flatten().min()
     }
 
     /// Whether the slot has no call, no claim and no hold. The engine then removes it.
@@ -301,11 +209,6 @@ impl Slot {
     /// Whether the call with this ticket waits.
     pub(super) fn has_call(&self, ticket: Ticket) -> bool {
         self.queue.get(ticket).is_some()
-    }
-
-    /// Whether the slot has a hold that is not lost.
-    pub(super) fn is_held(&self) -> bool {
-        self.holds.present() > 0
     }
 
     pub(super) fn id(&self) -> &SlotId {
@@ -364,16 +267,6 @@ impl Slot {
     pub(super) fn lose_all(&self) {
         self.holds.iter().flat_map(|hold| hold.turns().iter()).for_each(|turn| turn.status.lose());
         self.downgrade.iter().for_each(|downgrade| downgrade.lose());
-    }
-
-    /// Whether the slot can have a hold with these terms in addition to its present holds. If not, a call with these
-    /// terms waits until a present hold ends, or gets the next turn of a present hold.
-    fn fits(&self, terms: Terms) -> bool {
-        match terms.kind {
-            Kind::Permits { take, of } => self.holds.permits() + u64::from(take.get()) <= u64::from(of.get()),
-            _ if self.policy.holds == HoldsAtOnce::One => !self.is_held() && self.downgrade.is_none(),
-            _ => true,
-        }
     }
 
     /// Brings the attempt in line with the queue, after each event: calls that wait need an attempt, unless they wait
@@ -457,18 +350,6 @@ impl Slot {
             }
             release(&hold, None, cx);
         }
-    }
-
-    fn key(&self) -> &Key {
-        &self.id.key
-    }
-}
-
-/// The earlier one of two moments, each of which may be missing.
-fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bandog_core::{Kind, Moment};
 
-use super::earlier;
 use crate::{
     engine::call::{Call, Wait},
     terms::{Patience, Terms, Ticket},
@@ -124,7 +123,7 @@ impl Queue {
         let others = self.others.range_mut(from..).map(|(_, call)| call);
         first.into_iter().chain(others).fold(None, |first_end, call| {
             call.wait.refusals_before += 1;
-            earlier(first_end, call.wait.until)
+            [first_end, call.wait.until].into_iter().flatten().min()
         })
     }
 

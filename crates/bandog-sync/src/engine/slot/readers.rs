@@ -5,7 +5,7 @@
 //! forever: it closes when its streak has lasted for its maximum duration, or when a writer of this client waits. Later
 //! readers then need a new claim, which the store refuses while a writer waits. A closed hold ends with its last turn.
 
-use super::{Slot, SlotContext, hold::Hold, policy::Serves};
+use super::{event::SlotContext, hold::Hold, policy::Serves, state::Slot};
 use crate::terms::{HoldId, Terms};
 
 impl Slot {

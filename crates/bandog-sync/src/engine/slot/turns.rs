@@ -9,10 +9,11 @@ use std::time::Duration;
 use bandog_core::{Claim, Error, Fence, Fences, Moment, Renewal, Result, check_pass};
 
 use super::{
-    Effect, NewTurn, Slot, SlotContext, Stage,
     attempt::Attempt,
+    event::{Effect, NewTurn, SlotContext},
     hold::{Hold, RenewalEffect},
     policy::{HoldsAtOnce, Serves},
+    state::{Slot, Stage},
     streak::end_of_rest,
     turn::Turn,
 };

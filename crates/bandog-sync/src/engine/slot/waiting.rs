@@ -5,7 +5,11 @@ use std::{mem, time::Duration};
 use bandog_core::{Error, Moment, Result};
 
 use super::{
-    Effect, Slot, SlotContext, Stage, WakeUps, claiming::end_attempt, policy::OwnTurn, polls::MAX_POLL_INTERVAL,
+    claiming::end_attempt,
+    event::{Effect, SlotContext},
+    policy::OwnTurn,
+    polls::MAX_POLL_INTERVAL,
+    state::{Slot, Stage, WakeUps},
 };
 use crate::{
     engine::call::{Call, Wait},

@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc, sync::PoisonError};
 
-use bandog_core::{Answer, ClaimId, Error, ErrorKind, Kind, Renewal, Result, Step, Verdict};
+use bandog_core::{Answer, ClaimId, Error, ErrorKind, Kind, Renewal, Result, Step, Subscription, Verdict};
 
 use super::{
     super::*,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClientId, Fence, Fences, Renewal, Step, Verdict};
+use bandog_core::{ClientId, Fence, Fences, Key, Kind, Renewal, Step, Verdict};
 use tokio::sync::oneshot;
 
 use super::{
