@@ -351,7 +351,7 @@ impl Plan {
         let Some(ours) = guards.iter().flatten().find(|guard| guard.key() == key) else { return Ok(()) };
         let (owner, shown) = (ours.holding().id.to_string(), key.clone());
         // If the state of the lock cannot be read, the call continues to wait.
-        let state = lock.client().query(|backend| Box::pin(async move { backend.show(&shown).await })).await;
+        let state = lock.handle().query(|backend| Box::pin(async move { backend.show(&shown).await })).await;
         match state {
             Ok(row) if row.holders.iter().any(|holder| holder.owner.as_ref() == Some(&owner)) => {
                 Err(same_lock_twice(lock))

@@ -86,6 +86,13 @@ impl Arrival {
     }
 }
 
+impl Client {
+    /// The barrier with this name, at which `parties` calls of [`Barrier::wait`] wait for each other. See [`Barrier`].
+    pub fn barrier(&self, name: impl AsRef<str>, parties: u32) -> Barrier {
+        Barrier::new(self, name.as_ref(), parties)
+    }
+}
+
 impl Barrier {
     pub(crate) fn new(client: &Client, name: &str, parties: u32) -> Self {
         let record = Key::new(if name.is_empty() { String::new() } else { format!("barrier/{name}") });

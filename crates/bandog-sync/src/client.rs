@@ -4,14 +4,17 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
-    Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Moment, Notifier, Pattern,
-    Result, Row, Subscription,
+    Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Holding, Key, Member, Moment,
+    Notifier, Pattern, Result, Row, SqlStatement, Subscription,
 };
 use tokio::sync::oneshot;
 
 use crate::{
-    Barrier, ClientOptions, Election, Mutex, Notifications, OutageReporter, Owner, RwLock, Semaphore, blocking,
-    engine::Msg, handle::Handle, prefix, terms::Ticket,
+    Health, Notifications, OutageReporter, Owner, StoreProfile,
+    engine::Msg,
+    handle::{Handle, QueryFuture},
+    prefix,
+    terms::Ticket,
 };
 
 /// A client of one store. [`Client::mutex`] makes the locks of a client. Clones are the same client. The client lives
@@ -41,49 +44,9 @@ impl Client {
         Self { handle }
     }
 
-    /// Starts a client with default options over a backend. This does no I/O.
-    ///
-    /// # Errors
-    /// As [`ClientOptions::over`].
-    pub fn over(backend: impl Backend) -> Result<Self> {
-        Self::options().over(backend)
-    }
-
-    /// Returns the default options of a client. [`ClientOptions::over`] starts the client.
-    pub fn options() -> ClientOptions {
-        ClientOptions::default()
-    }
-
     /// This client's id. The store writes it into each lock that the client holds.
     pub fn id(&self) -> ClientId {
         self.handle.id
-    }
-
-    /// The lock with this name. The name must have 1 to 1024 bytes, and no control characters. If the name is not
-    /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
-    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(Arc::clone(&self.handle), name.as_ref())
-    }
-
-    /// The election with this name: its candidates elect one leader among all clients of the store. See [`Election`].
-    pub fn election(&self, name: impl AsRef<str>) -> Election {
-        Election::new(self, name.as_ref())
-    }
-
-    /// The barrier with this name, at which `parties` calls of [`Barrier::wait`] wait for each other. See [`Barrier`].
-    pub fn barrier(&self, name: impl AsRef<str>, parties: u32) -> Barrier {
-        Barrier::new(self, name.as_ref(), parties)
-    }
-
-    /// The read-write lock with this name. The same rules as for [`Client::mutex`] apply.
-    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
-        RwLock::new(Arc::clone(&self.handle), name.as_ref())
-    }
-
-    /// The semaphore with this name and this number of permits. All clients must name the same number: a call with
-    /// another number than the store's returns `ErrorKind::Misused`. The same rules as for [`Client::mutex`] apply.
-    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
-        Semaphore::new(Arc::clone(&self.handle), name.as_ref(), limit)
     }
 
     /// A new owner. With [`Mutex::by`], an owner can take a lock again while it holds it.
@@ -96,22 +59,6 @@ impl Client {
     #[doc(hidden)]
     pub fn owner_under(&self, claims: Vec<ClaimId>) -> Owner {
         Owner::with(self.handle.id, claims)
-    }
-
-    /// The same client for code without async.
-    ///
-    /// ```
-    /// # fn main() -> bandog::Result<()> {
-    /// let client = bandog::ConnectOptions::parse("memory:")?.connect_lazy()?;
-    /// let guard = client.blocking()?.mutex("orders").lock()?;
-    /// # guard.release() }
-    /// ```
-    ///
-    /// # Errors
-    /// `ErrorKind::Misused` if the client was made with [`ClientOptions::on_current_runtime`], because its engine could
-    /// not run while a call blocks the thread.
-    pub fn blocking(&self) -> Result<blocking::Client> {
-        blocking::Client::of(self)
     }
 
     /// Waits until the store answers, for at most 5 s.
@@ -396,41 +343,79 @@ impl Client {
         self.handle.watchdog_ttl()
     }
 
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
+    /// Reports the health of this client and its store. This call is cheap enough for readiness probes. If the store
+    /// has answered any request within the last second, the client uses that result. Otherwise the client sends a ping,
+    /// at most one per second for all callers.
+    ///
+    /// This call returns within half a second, or within one request timeout if that is shorter. If the store has not
+    /// answered the ping by then, the store counts as not reachable until its next answer.
+    ///
+    /// Use this call for readiness probes, not for liveness probes. An outage of the store is no reason to restart a
+    /// process: the process keeps its locks until their deadlines, and its waiting calls continue when the store
+    /// answers again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::testing::client();
+    /// let health = client.health().await?;
+    /// let status = if health.reachable { 200 } else { 503 };
+    /// // Prints "200: the store answers (last answer 0 ms ago); locks held: 0, calls waiting: 0".
+    /// println!("{status}: {health}");
+    /// # assert_eq!(status, 200);
+    /// # client.close().await }
+    /// ```
+    ///
+    /// # Errors
+    /// `ErrorKind::Closed` after [`Client::close`]. It is no error if the store does not answer: [`Health::reachable`]
+    /// is false then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn health(&self) -> Result<Health> {
+        self.request(Msg::CheckHealth).await
     }
 
-    /// Runs a request of a user: the engine polls the request, and this call returns the result. If the future of this
-    /// call is dropped, the request is dropped, too.
+    /// What the store of this client can do, so that a program can check it at its start. This call does no I/O.
+    /// `bandog_sqlx::check` also asks the database of a pool.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// let client = bandog::connect("memory:").await?;
+    /// let profile = client.profile();
+    /// assert!(profile.has_records);
+    /// if profile.completes_runs_in.is_none() {
+    ///     println!("{} cannot complete runs in a transaction of mine", profile.store);
+    /// }
+    /// # client.close().await }
+    /// ```
+    pub fn profile(&self) -> &StoreProfile {
+        &self.handle().profile
+    }
+
+    /// A statement that checks a lock that no claim holds, for `bandog_sqlx::check`: a database that refuses it because the
+    /// lock is not held is the right one.
+    #[doc(hidden)]
+    pub async fn check_sql(&self) -> Result<SqlStatement> {
+        let holding = Holding { key: self.handle().key("bandog-check")?, id: ClaimId { client: self.id(), number: 0 } };
+        self.ready().await?; // The statement contains the id of the store, which the connection reads.
+        self.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, Fence::new(1)).await })).await
+    }
+
+    /// As [`Handle::query`].
     pub(crate) async fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce(Arc<dyn Backend>) -> QueryFuture<T> + Send + 'static,
     ) -> Result<T> {
-        // Makes the message with this query. `reply` takes the result.
-        let wrapped = |reply: oneshot::Sender<Result<T>>| {
-            Msg::Query(Box::new(move |backend| {
-                let query = query(backend);
-                Box::pin(async move {
-                    let mut reply = reply;
-                    // This branch ends the query if the caller has dropped its future.
-                    tokio::select! {
-                        biased;
-                        () = reply.closed() => {}
-                        found = query => {
-                            let _ = reply.send(found);
-                        }
-                    }
-                })
-            }))
-        };
-        self.request(wrapped).await?
+        self.handle.query(query).await
     }
 
-    /// Sends a message to the engine, and waits for the reply. `msg` makes the message from the sender of the reply.
+    /// As [`Handle::request`].
     pub(crate) async fn request<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
-        let (reply, answer) = oneshot::channel();
-        self.handle.send(msg(reply))?;
-        answer.await.map_err(|_| Error::closed())
+        self.handle.request(msg).await
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
     }
 }
 
@@ -442,8 +427,6 @@ impl Client {
         OutageReporter::new(Arc::clone(&self.handle))
     }
 }
-
-pub(crate) type QueryFuture<T> = futures_util::future::BoxFuture<'static, Result<T>>;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

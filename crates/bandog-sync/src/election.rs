@@ -65,6 +65,13 @@ pub struct Election {
     text: String,
 }
 
+impl Client {
+    /// The election with this name: its candidates elect one leader among all clients of the store. See [`Election`].
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self, name.as_ref())
+    }
+}
+
 impl Election {
     pub(crate) fn new(client: &Client, name: &str) -> Self {
         let key = if name.is_empty() { String::new() } else { format!("election/{name}") };

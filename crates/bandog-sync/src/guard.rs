@@ -15,7 +15,7 @@ use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Kind, R
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
-    Client, Owner,
+    Owner,
     caller::Caller,
     engine::{Call, Msg, TurnGrant, Wait},
     handle::Handle,
@@ -99,8 +99,7 @@ impl Guard {
             }
         }
         let (holding, fence) = (self.holding(), self.fence());
-        let client = Client::of(Arc::clone(&self.handle));
-        client.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
+        self.handle.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
     }
 
     /// Whether the lock is lost, so that another client might hold it now. Once this call has returned true, it always

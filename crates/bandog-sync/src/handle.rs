@@ -11,7 +11,7 @@ use std::{
 };
 
 use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Member, Result, no_records};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     engine::{Engine, Msg, Runner},
@@ -154,6 +154,39 @@ impl Handle {
         self.mailbox.send(msg).map_err(|_| Error::closed())
     }
 
+    /// Runs a request of a user: the engine polls the request, and this call returns the result. If the future of this
+    /// call is dropped, the request is dropped, too.
+    pub(crate) async fn query<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(Arc<dyn Backend>) -> QueryFuture<T> + Send + 'static,
+    ) -> Result<T> {
+        // Makes the message with this query. `reply` takes the result.
+        let wrapped = |reply: oneshot::Sender<Result<T>>| {
+            Msg::Query(Box::new(move |backend| {
+                let query = query(backend);
+                Box::pin(async move {
+                    let mut reply = reply;
+                    // This branch ends the query if the caller has dropped its future.
+                    tokio::select! {
+                        biased;
+                        () = reply.closed() => {}
+                        found = query => {
+                            let _ = reply.send(found);
+                        }
+                    }
+                })
+            }))
+        };
+        self.request(wrapped).await?
+    }
+
+    /// Sends a message to the engine, and waits for the reply. `msg` makes the message from the sender of the reply.
+    pub(crate) async fn request<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.send(msg(reply))?;
+        answer.await.map_err(|_| Error::closed())
+    }
+
     /// The key for a name: the prefix and the name.
     pub(crate) fn key(&self, name: &str) -> Result<Key> {
         let key = Key::new(name)?;
@@ -182,6 +215,8 @@ impl Handle {
         self.numbers.fetch_add(1, Relaxed)
     }
 }
+
+pub(crate) type QueryFuture<T> = futures_util::future::BoxFuture<'static, Result<T>>;
 
 impl TurnClient for Handle {
     fn clock(&self) -> Clock {

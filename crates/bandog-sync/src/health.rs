@@ -2,10 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-use bandog_core::Result;
-
-use crate::{Client, engine::Msg};
-
 /// The health of a client and its store. Returned by [`Client::health`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -25,40 +21,6 @@ pub struct Health {
     pub holds: usize,
     /// Number of calls that wait for a lock.
     pub waiting: usize,
-}
-
-impl Client {
-    /// Reports the health of this client and its store. This call is cheap enough for readiness probes. If the store
-    /// has answered any request within the last second, the client uses that result. Otherwise the client sends a ping,
-    /// at most one per second for all callers.
-    ///
-    /// This call returns within half a second, or within one request timeout if that is shorter. If the store has not
-    /// answered the ping by then, the store counts as not reachable until its next answer.
-    ///
-    /// Use this call for readiness probes, not for liveness probes. An outage of the store is no reason to restart a
-    /// process: the process keeps its locks until their deadlines, and its waiting calls continue when the store
-    /// answers again.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
-    /// # let client = bandog::testing::client();
-    /// let health = client.health().await?;
-    /// let status = if health.reachable { 200 } else { 503 };
-    /// // Prints "200: the store answers (last answer 0 ms ago); locks held: 0, calls waiting: 0".
-    /// println!("{status}: {health}");
-    /// # assert_eq!(status, 200);
-    /// # client.close().await }
-    /// ```
-    ///
-    /// # Errors
-    /// `ErrorKind::Closed` after [`Client::close`]. It is no error if the store does not answer: [`Health::reachable`]
-    /// is false then.
-    ///
-    /// # Cancel safety
-    /// Dropping the future changes nothing.
-    pub async fn health(&self) -> Result<Health> {
-        self.request(Msg::CheckHealth).await
-    }
 }
 
 /// Writes one line for logs and operators.

@@ -4,17 +4,19 @@
 
 use std::{num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
-use bandog_core::{Error, Key, Kind, MAX_TTL, Result, check_ttl};
+use bandog_core::{Error, Key, Kind, MAX_TTL, Result, check_ttl, rounded};
 use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use crate::{
-    Client, Guard, Owner,
+    Guard, Owner,
     caller::Caller,
     engine::{Call, Msg, TurnGrant, Wait},
     handle::Handle,
     lane::{Lane, OwnedAs, SlotId},
+    pause::pause,
+    retry::Retries,
     terms::{Patience, Terms, Ticket},
     turn::Turn,
 };
@@ -93,6 +95,20 @@ impl Lock {
         }
     }
 
+    /// Waits for the lock, also while the store does not answer. `what` names the caller in the log.
+    pub(crate) async fn acquire_through_outages(&self, what: &str, retries: &mut Retries) -> Result<Guard> {
+        loop {
+            match self.acquire().await {
+                Err(error) if error.is_retryable() => {
+                    let (key, delay) = (self.key()?, retries.next_delay());
+                    tracing::warn!(%key, %error, retry_in = %rounded(delay), "{what} could not wait for its lock");
+                    pause(self.handle(), delay).await.map_err(|error| error.during("lock").at(key))?;
+                }
+                locked => return locked,
+            }
+        }
+    }
+
     /// Waits for the lock, for at most this time. If the time is zero, the call ends with the first answer of the
     /// store.
     pub(crate) async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
@@ -121,10 +137,6 @@ impl Lock {
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
-    }
-
-    pub(crate) fn client(&self) -> Client {
-        Client::of(Arc::clone(&self.handle))
     }
 
     /// An error if the name, the kind or one of the terms is not allowed.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bandog_core::{Kind, Result};
 
-use crate::{Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options};
+use crate::{Client, Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options};
 
 /// A named lock with one holder at a time, among all clients of the same store.
 ///
@@ -18,6 +18,14 @@ use crate::{Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options
 #[derive(Debug, Clone)]
 pub struct Mutex {
     pub(crate) lock: Lock,
+}
+
+impl Client {
+    /// The lock with this name. The name must have 1 to 1024 bytes, and no control characters. If the name is not
+    /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(Arc::clone(self.handle()), name.as_ref())
+    }
 }
 
 impl Mutex {

@@ -43,6 +43,21 @@ impl Default for ClientOptions {
     }
 }
 
+impl Client {
+    /// Starts a client with default options over a backend. This does no I/O.
+    ///
+    /// # Errors
+    /// As [`ClientOptions::over`].
+    pub fn over(backend: impl Backend) -> Result<Self> {
+        Self::options().over(backend)
+    }
+
+    /// Returns the default options of a client. [`ClientOptions::over`] starts the client.
+    pub fn options() -> ClientOptions {
+        ClientOptions::default()
+    }
+}
+
 impl ClientOptions {
     /// The ttl of locks without a fixed lease. A held lock is renewed each time a third of its ttl has passed. The ttl
     /// must be between 100 ms and 365 days. Default: 30 s, like Redisson's `lockWatchdogTimeout`.

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ClaimId, Fence, Holding, Kinds, Profile, Result, SqlDialect, SqlStatement};
-
-use crate::Client;
+use bandog_core::{Kinds, Profile, SqlDialect};
 
 /// What a store can do. Returned by [`Client::profile`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,33 +44,5 @@ impl StoreProfile {
             may_undo: profile.may_undo,
             request_timeout: profile.timeout,
         }
-    }
-}
-
-impl Client {
-    /// What the store of this client can do, so that a program can check it at its start. This call does no I/O.
-    /// `bandog_sqlx::check` also asks the database of a pool.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
-    /// let client = bandog::connect("memory:").await?;
-    /// let profile = client.profile();
-    /// assert!(profile.has_records);
-    /// if profile.completes_runs_in.is_none() {
-    ///     println!("{} cannot complete runs in a transaction of mine", profile.store);
-    /// }
-    /// # client.close().await }
-    /// ```
-    pub fn profile(&self) -> &StoreProfile {
-        &self.handle().profile
-    }
-
-    /// A statement that checks a lock that no claim holds, for `bandog_sqlx::check`: a database that refuses it because the
-    /// lock is not held is the right one.
-    #[doc(hidden)]
-    pub async fn check_sql(&self) -> Result<SqlStatement> {
-        let holding = Holding { key: self.handle().key("bandog-check")?, id: ClaimId { client: self.id(), number: 0 } };
-        self.ready().await?; // The statement contains the id of the store, which the connection reads.
-        self.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, Fence::new(1)).await })).await
     }
 }

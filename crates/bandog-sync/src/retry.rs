@@ -3,10 +3,6 @@
 
 use std::time::Duration;
 
-use bandog_core::{Result, rounded};
-
-use crate::{Guard, lock::Lock, pause::pause};
-
 /// Maximum delay before the first retry.
 const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
 
@@ -50,21 +46,5 @@ impl Retries {
     /// Sets the number of failures to zero.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
-    }
-}
-
-impl Lock {
-    /// Waits for the lock, also while the store does not answer. `what` names the caller in the log.
-    pub(crate) async fn acquire_through_outages(&self, what: &str, retries: &mut Retries) -> Result<Guard> {
-        loop {
-            match self.acquire().await {
-                Err(error) if error.is_retryable() => {
-                    let (key, delay) = (self.key()?, retries.next_delay());
-                    tracing::warn!(%key, %error, retry_in = %rounded(delay), "{what} could not wait for its lock");
-                    pause(self.handle(), delay).await.map_err(|error| error.during("lock").at(key))?;
-                }
-                locked => return locked,
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use bandog_core::{Kind, Result};
 
-use crate::{Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options};
+use crate::{Client, Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options};
 
 /// A named lock with many readers or one writer, among all clients of the same store.
 ///
@@ -41,6 +41,13 @@ use crate::{Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options
 pub struct RwLock {
     pub(crate) read: Lock,
     pub(crate) write: Lock,
+}
+
+impl Client {
+    /// The read-write lock with this name. The same rules as for [`Client::mutex`] apply.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(Arc::clone(self.handle()), name.as_ref())
+    }
 }
 
 impl RwLock {

@@ -36,6 +36,14 @@ pub struct Semaphore {
     pub(crate) lock: Lock,
 }
 
+impl Client {
+    /// The semaphore with this name and this number of permits. All clients must name the same number: a call with
+    /// another number than the store's returns `ErrorKind::Misused`. The same rules as for [`Client::mutex`] apply.
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(Arc::clone(self.handle()), name.as_ref(), limit)
+    }
+}
+
 impl Semaphore {
     pub(crate) fn new(handle: Arc<Handle>, name: &str, limit: u32) -> Self {
         Self { lock: Lock::new(handle, name, kind(1, limit)) }
@@ -127,8 +135,7 @@ impl Semaphore {
         let limit =
             NonZeroU32::new(limit).ok_or_else(|| Error::misused("a semaphore must have at least one permit"))?;
         let key = self.lock.key()?.clone();
-        let client = Client::of(Arc::clone(self.lock.handle()));
-        client.query(move |backend| Box::pin(async move { backend.set_limit(&key, limit).await })).await
+        self.lock.handle().query(move |backend| Box::pin(async move { backend.set_limit(&key, limit).await })).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bandog_core::{Backend, Error, IfUnused, Key, Pattern, Result, Usage};
 
-use crate::{Client, client::QueryFuture, pause::pause};
+use crate::{Client, handle::QueryFuture, pause::pause};
 
 /// Minimum time without a grant after which a name is forgotten. It is far longer than the steps by which clocks are set.
 const MIN_UNUSED: Duration = Duration::from_secs(3600);

@@ -17,6 +17,24 @@ pub struct Client {
     client: crate::Client,
 }
 
+impl crate::Client {
+    /// The same client for code without async.
+    ///
+    /// ```
+    /// # fn main() -> bandog::Result<()> {
+    /// let client = bandog::ConnectOptions::parse("memory:")?.connect_lazy()?;
+    /// let guard = client.blocking()?.mutex("orders").lock()?;
+    /// # guard.release() }
+    /// ```
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused` if the client was made with [`ClientOptions::on_current_runtime`], because its engine could
+    /// not run while a call blocks the thread.
+    pub fn blocking(&self) -> Result<Client> {
+        Client::of(self)
+    }
+}
+
 impl Client {
     pub(crate) fn of(client: &crate::Client) -> Result<Self> {
         if client.handle().has_own_thread() {
