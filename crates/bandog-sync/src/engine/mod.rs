@@ -42,13 +42,14 @@
 //! The documentation of [`slot`] has the details.
 //!
 //! # Modules
-//! - `slot`: the state machine of one key and one kind of lock; its modules are listed there; `lane`: which slot handles
-//!   a call; `fair_calls`: the calls for fair mutexes;
+//! - `actor`: the state of the engine, and its loop; `call`: a call, from its caller to the queue of its slot;
+//! - `slot`: the state machine of one key and one kind of lock; its modules are listed there; `fair_calls`: the calls for
+//!   fair mutexes;
 //! - `releases`: repeats releases until the store has answered them; `backoff`: delays before repeated requests;
 //! - `effects`: passes events to slots and executes their effects; `outbox`: decides which requests are sent together;
 //! - `self_deadlock`: warnings about calls that may wait for a lock that their own task holds; `outages`: log lines
 //!   about a store that does not answer;
-//! - `deadlocks`: finds circles of owners that wait for each other's locks; `waits`: what a search has read;
+//! - `deadlocks`: finds circles of owners that wait for each other's locks;
 //! - `record_subscriptions`: records and latches to which users subscribe;
 //! - `registration`: writes this client into the store's registry, for operators;
 //! - `health`: whether the store answers, for readiness probes;

@@ -68,7 +68,7 @@
 //! has reported starvation.
 //!
 //! # Modules
-//! - `event`: the events, the effects, and what a slot knows about its surroundings;
+//! - `state`: the state of a slot; `event`: the events, the effects, and what a slot knows about its surroundings;
 //! - `queue`: the waiting calls; `waiting`: how calls enter the queue, time out and leave;
 //! - `attempt`: a claim that is not granted yet; `claiming`: how claims are sent and answered;
 //! - `hold`: a granted hold with its deadline and renewals (`validity`; `lease`: a fixed lease); `holds`: the holds of one slot; `turn`: one
