@@ -134,10 +134,10 @@ impl Queue {
     }
 
     /// Removes all `try_lock` calls that meet the condition.
-    pub(super) fn remove_try_locks(&mut self, condition: impl Fn(&Call) -> bool) -> Vec<Box<Call>> {
+    pub(super) fn remove_try_locks(&mut self, condition: impl Fn(&Call) -> bool) -> impl Iterator<Item = Box<Call>> {
         let meets = |ticket: &Ticket| self.get(*ticket).is_some_and(&condition);
         let tickets: Vec<_> = self.try_locks.iter().copied().filter(meets).collect();
-        tickets.into_iter().filter_map(|ticket| self.remove(ticket)).collect()
+        tickets.into_iter().filter_map(|ticket| self.remove(ticket))
     }
 
     /// Changes the wait of a call, and updates its entry in `due`.
