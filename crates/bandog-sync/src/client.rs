@@ -31,9 +31,9 @@ use crate::{
 /// are held at `process::exit` or at an abort. The same also happens to locks whose guard or client is leaked or is in
 /// a static, because Rust does not drop such values.
 ///
-/// With [`ClientOptions::on_current_runtime`] no drop waits, and the client ends when its runtime ends. The end of a
-/// Tokio runtime always waits for the `spawn_blocking` threads of that runtime. So if a blocking call in such a thread
-/// waits for a lock, the end of the runtime also waits for that call.
+/// With [`on_current_runtime`](crate::ClientOptions::on_current_runtime) no drop waits, and the client ends when its
+/// runtime ends. The end of a Tokio runtime always waits for the `spawn_blocking` threads of that runtime. So if a
+/// blocking call in such a thread waits for a lock, the end of the runtime also waits for that call.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -49,7 +49,7 @@ impl Client {
         self.handle.id
     }
 
-    /// A new owner. With [`Mutex::by`], an owner can take a lock again while it holds it.
+    /// A new owner. With [`Mutex::by`](crate::Mutex::by), an owner can take a lock again while it holds it.
     pub fn owner(&self) -> Owner {
         Owner::new(self.handle.id)
     }
@@ -337,8 +337,8 @@ impl Client {
         self.handle.clock
     }
 
-    /// The ttl that was set with [`ClientOptions::watchdog`]. It applies to each lock for which [`Mutex::lease`] and
-    /// [`Mutex::watchdog`] set no other ttl.
+    /// The ttl that was set with [`ClientOptions::watchdog`](crate::ClientOptions::watchdog). It applies to each lock for
+    /// which [`Mutex::lease`](crate::Mutex::lease) and [`Mutex::watchdog`](crate::Mutex::watchdog) set no other ttl.
     pub fn ttl(&self) -> Duration {
         self.handle.watchdog_ttl()
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-/// The health of a client and its store. Returned by [`Client::health`].
+/// The health of a client and its store. Returned by [`Client::health`](crate::Client::health).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {

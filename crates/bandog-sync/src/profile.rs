@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{Kinds, Profile, SqlDialect};
 
-/// What a store can do. Returned by [`Client::profile`].
+/// What a store can do. Returned by [`Client::profile`](crate::Client::profile).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreProfile {

@@ -28,8 +28,8 @@ impl crate::Client {
     /// ```
     ///
     /// # Errors
-    /// `ErrorKind::Misused` if the client was made with [`ClientOptions::on_current_runtime`], because its engine could
-    /// not run while a call blocks the thread.
+    /// `ErrorKind::Misused` if the client was made with [`on_current_runtime`](crate::ClientOptions::on_current_runtime),
+    /// because its engine could not run while a call blocks the thread.
     pub fn blocking(&self) -> Result<Client> {
         Client::of(self)
     }
