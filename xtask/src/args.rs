@@ -17,17 +17,20 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
-    /// Run all tests, including doctests, on memory and on real servers.
+    /// Run all tests, including doctests, on memory and on real servers. The long proofs are `prove`.
     ///
     /// The tests start their own servers on free ports, and stop them. If a server program is missing, it is installed
-    /// with apt-get. As root or with CI=true, this happens without a question. On a terminal, the task asks first. At
-    /// the end, the tests of the Redis backend, or those of MySQL, run again on each server that BANDOG_TEST_SERVERS
-    /// names (paths of redis-server, valkey-server or mysqld, separated by colons).
+    /// with apt-get. As root or with CI=true, this happens without a question. On a terminal, the task asks first.
     Test {
         /// Run only the tests that need no server, and print which tests are left out.
         #[arg(long)]
         embedded: bool,
     },
+    /// Run the long proofs: storms on all stores, programs that end in every way, all parts of the bench.
+    ///
+    /// At the end, the tests of the Redis backend, or those of MySQL, run again on each server that BANDOG_TEST_SERVERS
+    /// names (paths of redis-server, valkey-server or mysqld, separated by colons).
+    Prove,
     /// Check formatting, clippy and docs, which a change must pass in addition to the tests.
     Check,
     /// Check what a release needs in addition to the tests: licences, advisories, versions, old toolchains, other
@@ -125,6 +128,7 @@ pub(crate) enum Task {
 const EXAMPLES: &str = "Examples:
   cargo xtask test              all tests; installs redis-server if this is allowed
   cargo xtask test --embedded   the tests that need no server
+  cargo xtask prove             the long proofs, in some minutes
   cargo xtask storm redis       a million calls on Redis under faults, checked
   cargo xtask compare --old OLD all kinds of locks beside Redisson, Curator and an older build
   cargo xtask exits --each 2000 two thousand exits of each kind

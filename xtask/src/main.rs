@@ -37,6 +37,7 @@ fn run(task: Task) -> Result<(), Fault> {
     match task {
         Task::Test { embedded: true } => test::embedded(),
         Task::Test { embedded: false } => test::full(),
+        Task::Prove => test::prove(),
         Task::Check => check::run(),
         Task::ReleaseCheck => release::run(),
         Task::Bench { args } => measure::bench(&args),

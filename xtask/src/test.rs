@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::laws::Results;
 use crate::step;
 use crate::tally::Tally;
-use crate::test_programs;
+use crate::test_programs::{self, PROOFS};
 use crate::tools::{self, ALL_SERVERS};
 
 /// Packages whose tests need a server, with the reason.
@@ -54,23 +54,34 @@ pub(crate) const COMMON: &[&str] = &[
     "bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper-tls,bandog-sqlx/mysql",
 ];
 
-/// Runs all tests. Installs the servers that they need, if these are missing.
+/// Runs all tests except the long proofs. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    // A server that cannot be used is refused here, and not after the other tests.
+    tools::ensure(ALL_SERVERS)?;
+    let mut run = Run::start();
+    run.side_by_side()?;
+    run.cargo("all doctests", &["--doc"])?;
+    let outcome = run.finish();
+    eprintln!("not run: {}, and other versions of the servers; `cargo xtask prove` runs them", PROOFS.join(", "));
+    outcome
+}
+
+/// Runs the long proofs: storms on all stores, exits of programs, the bench, and the tests of the backends on further
+/// servers.
+pub(crate) fn prove() -> Result<(), Fault> {
+    // A server that cannot be used is refused here, and not after the other proofs.
     let servers = further_servers();
     for server in &servers {
         is_mysql(&version(server)?)?;
     }
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
-    run.side_by_side()?;
-    run.cargo("all doctests", &["--doc"])?;
+    run.proofs()?;
     for server in &servers {
         run.on_server(server)?;
     }
     let outcome = run.finish();
     if servers.is_empty() {
-        eprintln!("not run: {SERVERS} is not set; tested on {} only", version(Path::new("redis-server"))?);
+        eprintln!("not run: {SERVERS} is not set; proved on {} only", version(Path::new("redis-server"))?);
     }
     outcome
 }
@@ -166,7 +177,7 @@ impl Run {
         test_programs::check_names(&programs)?;
         let results = Results::new();
         programs.iter_mut().for_each(|program| program.set(results.variable()));
-        step::announce(&format!("all tests, on memory and on real servers; {lanes} programs at a time ({LANES})"));
+        step::headline(&format!("all tests, on memory and on real servers; {lanes} programs at a time ({LANES})"));
         self.succeeded &= test_programs::run(programs, lanes, &mut self.tally)?;
         if self.succeeded
             && let Err(fault) = results.compare()
@@ -174,6 +185,18 @@ impl Run {
             self.tally.failures.push(fault.to_string());
             self.succeeded = false;
         }
+        Ok(())
+    }
+
+    /// Builds all test programs, and runs those of the long proofs.
+    fn proofs(&mut self) -> Result<(), Fault> {
+        let Some(programs) = test_programs::build("building all tests", COMMON)? else {
+            self.succeeded = false;
+            return Ok(());
+        };
+        test_programs::check_names(&programs)?;
+        step::headline(&format!("the long proofs: {}", PROOFS.join(", ")));
+        self.succeeded &= test_programs::prove(programs, &mut self.tally)?;
         Ok(())
     }
 

@@ -34,8 +34,10 @@ const LONG: &[&str] = &[
 ];
 
 /// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
-const ALONE: &[&str] =
-    &["bandog-bench servers", "bandog-cli demo", "bandog-exits servers", "bandog-storm it", "bandog-storm servers"];
+const ALONE: &[&str] = &["bandog-cli demo", "bandog-storm it"];
+
+/// The programs of long proofs, which also run one at a time. Only `cargo xtask prove` runs them.
+pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-exits servers", "bandog-storm servers"];
 
 /// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
 /// the machine has cores.
@@ -68,22 +70,29 @@ pub(crate) fn build(what: &str, args: &[&str]) -> Result<Option<Vec<TestProgram>
     Ok(built.then_some(programs))
 }
 
-/// Fails if one of [`LONG`], [`ALONE`] or [`WAITING`] is not among these programs, which are all programs.
+/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`] or [`WAITING`] is not among these programs, which are all programs.
 pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
     let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
-    match LONG.iter().chain(ALONE).chain(WAITING).find(|name| !is_built(name)) {
+    match LONG.iter().chain(ALONE).chain(PROOFS).chain(WAITING).find(|name| !is_built(name)) {
         Some(name) => Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask"))),
         None => Ok(()),
     }
 }
 
-/// Runs the programs, in this number of lanes, and then those of [`ALONE`]. The output of a program is printed when it
-/// ends. Returns whether all have succeeded.
-pub(crate) fn run(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
+/// Runs the programs, in this number of lanes, and then those of [`ALONE`]. Leaves out those of [`PROOFS`]. The output of a
+/// program is printed when it ends. Returns whether all have succeeded.
+pub(crate) fn run(mut programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
+    programs.retain(|program| !PROOFS.contains(&program.name.as_str()));
     let is_alone = |program: &TestProgram| ALONE.contains(&program.name.as_str());
     let (alone, beside): (Vec<_>, Vec<_>) = programs.into_iter().partition(is_alone);
     let succeeded = run_in_lanes(beside, lanes, tally)?;
     Ok(run_in_lanes(alone, NonZeroUsize::MIN, tally)? && succeeded)
+}
+
+/// Runs the programs of [`PROOFS`], one at a time. Returns whether all have succeeded.
+pub(crate) fn prove(mut programs: Vec<TestProgram>, tally: &mut Tally) -> Result<bool, Fault> {
+    programs.retain(|program| PROOFS.contains(&program.name.as_str()));
+    run_in_lanes(programs, NonZeroUsize::MIN, tally)
 }
 
 /// Runs the programs. Each lane runs one program after another.
@@ -139,7 +148,7 @@ impl TestProgram {
     /// Runs the program, and prints its output as a whole. Returns whether it has succeeded.
     fn run(&self, tally: &Mutex<&mut Tally>) -> Result<bool, Fault> {
         let cannot = |error| Fault::unavailable(format!("cannot run {}: {error}", self.program.display()));
-        step::announce(&format!("started: {}", self.name));
+        step::headline(&format!("started: {}", self.name));
         let start = Instant::now();
         let mut child = self.command().stdout(Stdio::piped()).spawn().map_err(cannot)?;
         let stdout = child.stdout.take().into_iter();
