@@ -7,14 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::Client;
+use bandog::{Client, Guard, Shared};
 use bandog_testkit::RedisServer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
     cycles::Engine,
-    kinds::{Held, Kind, Lock},
+    kinds::{Kind, Lock},
     measure::Workers,
     report::Report,
 };
@@ -59,7 +59,7 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
 }
 
 /// Takes this number of locks, each with a name of its own.
-pub(crate) async fn take(client: &Client, kind: Kind, locks: usize) -> Vec<Held> {
+pub(crate) async fn take(client: &Client, kind: Kind, locks: usize) -> Vec<Guard<Shared>> {
     let mut guards = Vec::with_capacity(locks);
     while guards.len() < locks {
         // The locks are taken in groups of 100. If all tasks existed at the same time, their memory would be counted as

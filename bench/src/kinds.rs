@@ -16,7 +16,7 @@ use serde_json::json;
 use self::commands::{Commands, Log};
 pub(crate) use self::{
     handoff::{measure as hand_offs, passes},
-    lock::{Held, Kind, Lock},
+    lock::{Kind, Lock},
     memory::{hold as hold_locks, measure as memory},
     queue::measure as queue,
 };

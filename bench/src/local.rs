@@ -14,7 +14,7 @@ use crate::{
 // The statements of bandog. The plain loop executes each statement in its own transaction.
 const SCHEMA: &str = include_str!("../../crates/bandog-sqlite/sql/schema.sql");
 const TAKE: &str = include_str!("../../crates/bandog-sqlite/sql/take.sql");
-const LOOK: &str = include_str!("../../crates/bandog-sqlite/sql/lease.sql");
+const READ: &str = include_str!("../../crates/bandog-sqlite/sql/lease.sql");
 const GRANT: &str = include_str!("../../crates/bandog-sqlite/sql/grant.sql");
 const RELEASE: &str = include_str!("../../crates/bandog-sqlite/sql/free.sql");
 /// The boot id in the statements of the plain loop.
@@ -76,7 +76,7 @@ fn plain_loop(report: &Report) -> f64 {
     db.execute_batch("pragma journal_mode = wal; pragma synchronous = normal").expect("pragmas");
     db.execute_batch(SCHEMA).expect("a schema");
     let mut take = db.prepare(TAKE).expect("a statement");
-    let mut look = db.prepare(LOOK).expect("a statement");
+    let mut read = db.prepare(READ).expect("a statement");
     let mut grant = db.prepare(GRANT).expect("a statement");
     let mut release = db.prepare(RELEASE).expect("a statement");
     let start = Instant::now();
@@ -86,7 +86,7 @@ fn plain_loop(report: &Report) -> f64 {
         let fence = cycles + 1;
         if take.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT, fence)).expect("a try") == 0 {
             let holder: Option<Option<String>> =
-                look.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a look");
+                read.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a row");
             assert!(holder.flatten().is_none(), "another client uses the loop's names");
             assert_eq!(
                 grant.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT, 0)).expect("granted"),
@@ -103,9 +103,9 @@ fn plain_loop(report: &Report) -> f64 {
 /// Measures an owner that locks again a lock that it holds, and a call of `is_lost`.
 pub(crate) fn reentry(report: &mut Report) {
     let turns = report.size.pick(1_000_000, 10_000);
-    let (mut entries, mut looks) = (Vec::new(), Vec::new());
+    let (mut entries, mut checks) = (Vec::new(), Vec::new());
     for round in 0..report.rounds {
-        let (entry, look) = Workers::Current.runtime().block_on(async {
+        let (entry, check) = Workers::Current.runtime().block_on(async {
             let client = bandog::connect("memory:").await.expect("memory answers");
             let owner = client.owner();
             let mutex = client.mutex("again").by(&owner);
@@ -121,10 +121,10 @@ pub(crate) fn reentry(report: &mut Report) {
             }
             (entry, start.elapsed().as_nanos() as f64 / f64::from(turns))
         });
-        report.raw(json!({"what": "reentry", "round": round, "entry_ns": entry, "is_lost_ns": look}));
+        report.raw(json!({"what": "reentry", "round": round, "entry_ns": entry, "is_lost_ns": check}));
         entries.push(entry);
-        looks.push(look);
+        checks.push(check);
     }
     report.row("re-entry, lock and drop", format!("{:.0} ns", median(entries)), String::new(), "≤ 120 ns");
-    report.row("is_lost()", format!("{:.0} ns", median(looks)), String::new(), "");
+    report.row("is_lost()", format!("{:.0} ns", median(checks)), String::new(), "");
 }

@@ -2,7 +2,6 @@
 //! requires that a lock is held and that a time has passed.
 
 use std::{
-    num::NonZeroU32,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -104,7 +103,7 @@ fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) ->
         let redis = Redis::new(options).expect("options");
         let held = hold(&redis).await;
         let records: Arc<dyn Records> = match over {
-            "a client" => Arc::new(Engine::OwnThread.connect(&server.url()).await),
+            "a client" => Arc::new(Engine::OwnThread.connect(&server.url()).await.records()),
             _ => Arc::new(redis),
         };
         let mut each = Vec::with_capacity(traffic.tasks);
@@ -147,16 +146,7 @@ async fn swap(records: &dyn Records, swaps: &mut [Swap]) {
 
 async fn hold(redis: &Redis) -> Holding {
     let id = ClaimId { client: ClientId::random(), number: 1 };
-    let claim = Claim {
-        key: Key::new("schedule/node/1").expect("a name"),
-        id,
-        kind: Kind::Mutex,
-        ttl: Duration::from_secs(3600),
-        fences: NonZeroU32::MIN,
-        above: None,
-        joins: false,
-        offers: false,
-    };
+    let claim = Claim::new(Key::new("schedule/node/1").expect("a name"), id, Kind::Mutex, Duration::from_secs(3600));
     let key = claim.key.clone();
     let granted = redis.apply(&[Step::Claim(claim)]).await;
     assert!(matches!(granted[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{granted:?}");

@@ -22,7 +22,7 @@ impl Size {
     }
 }
 
-/// What a figure must be.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wanted {
     AtLeast(f64),

@@ -283,7 +283,7 @@ async fn passes(url: &str, held: Duration, turns: usize) -> Vec<f64> {
     took
 }
 
-/// What waiters cost while nothing happens: CPU time of this process, and statements.
+/// The cost of waiters while nothing happens: CPU time of this process, and statements.
 pub(crate) fn idle(report: &mut Report) {
     let span = report.size.pick(Duration::from_secs(20), Duration::from_millis(200));
     for server in &*SERVERS {

@@ -1,3 +1,3 @@
-//! What the Rust side and the tests share.
+//! The parts that the Rust side and the tests share.
 
 pub mod counter;

@@ -3,7 +3,7 @@
 use std::{error::Error, time::Duration};
 
 use bandog::{
-    Fence,
+    Fence, Shared,
     blocking::{Client, Guard, Leadership, Lost, WriteGuard},
 };
 use bandog_interop::counter::Counter;
@@ -29,7 +29,7 @@ struct Held {
 }
 
 pub(crate) enum Hold {
-    Plain(Guard),
+    Plain(Guard<Shared>),
     Writer(WriteGuard),
     Leader(Leadership),
 }
@@ -117,10 +117,10 @@ impl Worker {
             (mutex, halves) = (mutex.lease(lease), halves.lease(lease));
         }
         let taken = match (kind, wait) {
-            ("lock" | "fenced", None) => Some(Hold::Plain(mutex.lock()?)),
-            ("lock" | "fenced", Some(wait)) => mutex.try_lock_for(wait)?.map(Hold::Plain),
-            ("fair", None) => Some(Hold::Plain(mutex.fair().lock()?)),
-            ("fair", Some(wait)) => mutex.fair().try_lock_for(wait)?.map(Hold::Plain),
+            ("lock" | "fenced", None) => Some(Hold::Plain(mutex.lock()?.into())),
+            ("lock" | "fenced", Some(wait)) => mutex.try_lock_for(wait)?.map(|guard| Hold::Plain(guard.into())),
+            ("fair", None) => Some(Hold::Plain(mutex.fair().lock()?.into())),
+            ("fair", Some(wait)) => mutex.fair().try_lock_for(wait)?.map(|guard| Hold::Plain(guard.into())),
             ("read", None) => Some(Hold::Plain(halves.read()?)),
             ("read", Some(wait)) => halves.try_read_for(wait)?.map(Hold::Plain),
             ("write", None) => Some(Hold::Writer(halves.write()?)),

@@ -23,7 +23,7 @@ const PACKAGES: &[&str] = &[
 /// Tries this many inputs on each parser. Without a seed the inputs are new in each run.
 pub(crate) fn run(inputs: u32, seed: Option<u64>) -> Result<(), Fault> {
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(inputs));
-    step::announce(&format!("{inputs} inputs for each parser; to repeat them: --inputs {inputs} --seed {seed}"));
+    step::headline(&format!("{inputs} inputs for each parser; to repeat them: --inputs {inputs} --seed {seed}"));
     let (start, mut tally, mut tried) = (Instant::now(), Tally::default(), Tried::default());
     let mut command = step::cargo(&[
         "test",

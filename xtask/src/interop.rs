@@ -84,7 +84,7 @@ pub(crate) fn build_current_java() -> Result<[&'static str; 8], Fault> {
 /// Builds one Java side. Maven first runs without the network. If this fails, Maven runs again with the network. It fails
 /// the first time, because Maven must fetch the library.
 fn build_side(side: &[&str]) -> Result<(), Fault> {
-    step::announce("building a Java side (the first time, Maven fetches its library)");
+    step::headline("building a Java side (the first time, Maven fetches its library)");
     if !maven(&[side, &["--offline"][..]].concat())? && !maven(side)? {
         eprintln!("{}", fs::read_to_string(LOG).unwrap_or_default());
         return Err(Fault::unavailable("Maven could not build a Java side; its log is above"));

@@ -132,7 +132,7 @@ pub(crate) fn run(check: bool) -> Result<(), Fault> {
         let part = PROGRAMS.iter().find_map(|(name, part)| part.filter(|_| program.name() == *name));
         part.into_iter().for_each(|part| program.arg(part));
     }
-    step::announce("the laws on all backends");
+    step::headline("the laws on all backends");
     let mut tally = Tally::default();
     if !test_programs::run(programs, test::lanes()?, &mut tally)? {
         return Err(Fault::failed(format!("not every law passed: {}", tally.failures.join(", "))));

@@ -78,7 +78,7 @@ fn advisories() -> Result<(), Fault> {
 /// Compares the public interface with the public interface of the last release, if there is a release.
 fn semver() -> Result<(), Fault> {
     let Some(last) = last_release() else {
-        step::announce("semantic versioning: no tag v* yet, so there is no release to compare with");
+        step::headline("semantic versioning: no tag v* yet, so there is no release to compare with");
         return Ok(());
     };
     need("semver-checks")?;

@@ -13,7 +13,7 @@ pub(crate) fn enter_root() -> Result<(), Fault> {
 }
 
 /// Prints on standard error which step begins, as cargo does.
-pub(crate) fn announce(what: &str) {
+pub(crate) fn headline(what: &str) {
     eprintln!("==> {what}");
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 
 /// Runs one step. Its output is not redirected.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), Fault> {
-    announce(what);
+    headline(what);
     let status = command.status().map_err(|error| cannot_start(command, &error))?;
     if status.success() { Ok(()) } else { Err(Fault::failed(format!("failed: {what} ({status})"))) }
 }
@@ -41,7 +41,7 @@ pub(crate) fn watch(what: &str, command: &mut Command, mut see: impl FnMut(&str)
 
 /// Runs one step, and passes each line of its standard output to `see`. Returns whether the step succeeded.
 pub(crate) fn read(what: &str, command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool, Fault> {
-    announce(what);
+    headline(what);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let stdout = child.stdout.take().into_iter();
     // The bytes are split at newlines, because a test can print text that is not UTF-8.

@@ -131,7 +131,7 @@ fn asked(packages: &[&str]) -> bool {
 }
 
 fn install(how: How, packages: &[&str]) -> Result<(), Fault> {
-    step::announce(&format!("installing {}", packages.join(" ")));
+    step::headline(&format!("installing {}", packages.join(" ")));
     let log = open_log().map_err(|error| Fault::failed(format!("cannot write {LOG}: {error}")))?;
     // A failed update is ignored, because old package lists are often sufficient.
     let _ = apt(how, &["update"], &log);

@@ -68,7 +68,7 @@ impl Which {
     pub(crate) fn waits(self) -> &'static str {
         match self {
             Self::Floor | Self::FloorWithoutFence => "not at all: the two scripts, one after the other",
-            Self::Bandog | Self::BandogOnCurrentRuntime => "in a queue, told of the release",
+            Self::Bandog | Self::BandogOnCurrentRuntime => "in a queue, notified of the release",
             Self::Rslock => "polls after 0-200 ms",
             Self::DistributedLock => "not at all: asked again after 0-200 ms by this program",
             Self::Redisson => "polls after 100 ms, and keeps a connection meanwhile",

@@ -1,4 +1,4 @@
-//! Counts what failovers of a master with sentinels do to locks: grants that are lost, losses that were announced before
+//! Counts what failovers of a master with sentinels do to locks: grants that are lost, losses that were reported before
 //! another client got the lock, fences that repeat, and the time until locks work again.
 //!
 //! Each failover has servers of its own. Three clients take locks on new names all the time, and keep them. As soon as a
@@ -34,8 +34,8 @@ const BEFORE: Duration = Duration::from_secs(1);
 const PROMOTED_WITHIN: Duration = Duration::from_secs(20);
 /// Time for which the clients continue after the promotion.
 const AFTER: Duration = Duration::from_secs(1);
-/// Maximum time until a loss is announced, beyond the time that the other client needs.
-const ANNOUNCED_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum time until a loss is reported, beyond the time that the other client needs.
+const REPORTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Counts what failovers do to locks. The program starts its own servers on free ports, and stops them at the end.
 #[derive(Parser)]
@@ -94,9 +94,9 @@ struct Figures {
     granted: usize,
     lost: usize,
     /// The lost grants whose holders knew of the loss before the other client claimed.
-    announced_before: usize,
+    reported_before: usize,
     /// The lost grants whose holders did not know of the loss in the end.
-    never_announced: usize,
+    never_reported: usize,
     repeated_fences: usize,
     /// The failovers that failed for another reason than the fault of the row, and were made again.
     repeated: usize,
@@ -153,7 +153,7 @@ async fn failover(row: Row, options: &str) -> bandog::Result<Figures> {
         let client = ConnectOptions::parse(&url)?.connect().await?;
         clients.push((client.clone(), take_locks(client, number, held.clone(), stop.clone())));
     }
-    // Without the option `replicas`: until the old master returns, the new one has perhaps no replica.
+    // Without the option `replicas`: until the old master returns, the new one may have no replica.
     let thief = ConnectOptions::parse(servers.sentinel_url(""))?.connect().await?;
     sleep(BEFORE).await;
     let fault = Instant::now();
@@ -180,8 +180,8 @@ async fn failover(row: Row, options: &str) -> bandog::Result<Figures> {
         open.push(client);
     }
     lost.extend(figures.steal(&thief, taken(&held)).await);
-    sleep(ANNOUNCED_WITHIN).await;
-    figures.never_announced += lost.iter().filter(|held| !held.guard.is_lost()).count();
+    sleep(REPORTED_WITHIN).await;
+    figures.never_reported += lost.iter().filter(|held| !held.guard.is_lost()).count();
     Ok(figures)
 }
 
@@ -294,7 +294,7 @@ impl Figures {
         for held in held {
             let mutex = thief.mutex(&held.name);
             attempts.spawn(async move {
-                let was_announced = held.guard.is_lost();
+                let was_reported = held.guard.is_lost();
                 let stolen = loop {
                     if let Ok(stolen) = mutex.try_lock().await {
                         break stolen;
@@ -302,19 +302,18 @@ impl Figures {
                     // The servers have not answered in time.
                     sleep(PAUSE).await;
                 };
-                stolen.map(|stolen| (held, stolen.fence(), was_announced))
+                stolen.map(|stolen| (held, stolen.fence(), was_reported))
             });
         }
         let mut lost = Vec::new();
-        for (held, fence, was_announced) in attempts.join_all().await.into_iter().flatten() {
+        for (held, fence, was_reported) in attempts.join_all().await.into_iter().flatten() {
             // The holder, and then the thief.
             let mut ledger = Ledger::new(0);
-            let grant =
-                |fence: Fence, was_announced| Grant { part: Part::Alone, fence: fence.get(), of: was_announced };
-            ledger.enter(grant(held.guard.fence(), was_announced), |_| true, |_| 0);
-            let breaches = ledger.enter(grant(fence, false), |was_announced| !was_announced, |_| 0);
+            let grant = |fence: Fence, was_reported| Grant { part: Part::Alone, fence: fence.get(), of: was_reported };
+            ledger.enter(grant(held.guard.fence(), was_reported), |_| true, |_| 0);
+            let breaches = ledger.enter(grant(fence, false), |was_reported| !was_reported, |_| 0);
             let is_overlap = |breach: &Breach<bool>| matches!(breach, Breach::Overlap { .. });
-            self.announced_before += usize::from(!breaches.iter().any(is_overlap));
+            self.reported_before += usize::from(!breaches.iter().any(is_overlap));
             self.repeated_fences += breaches.iter().filter(|breach| !is_overlap(breach)).count();
             lost.push(held);
         }
@@ -325,8 +324,8 @@ impl Figures {
     fn add(&mut self, other: Self) {
         self.granted += other.granted;
         self.lost += other.lost;
-        self.announced_before += other.announced_before;
-        self.never_announced += other.never_announced;
+        self.reported_before += other.reported_before;
+        self.never_reported += other.never_reported;
         self.repeated_fences += other.repeated_fences;
         self.works_after_fault.extend(other.works_after_fault);
         self.works_after_promotion.extend(other.works_after_promotion);
@@ -346,8 +345,8 @@ impl Figures {
             "failovers": args.failovers,
             "granted": self.granted,
             "lost": self.lost,
-            "announced_before": self.announced_before,
-            "never_announced": self.never_announced,
+            "announced_before": self.reported_before,
+            "never_announced": self.never_reported,
             "repeated_fences": self.repeated_fences,
             "failovers_made_again": self.repeated,
             "works_after_fault_s": ends(&self.works_after_fault),

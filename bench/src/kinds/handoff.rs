@@ -85,10 +85,10 @@ pub(crate) async fn passes(url: &str, kind: Kind, engine: Engine, turns: usize, 
         });
         tokio::time::sleep(pause).await;
         let released = Instant::now();
-        guard.release().await;
+        guard.release().await.expect("released");
         let (taken, at) = waiting.await.expect("no panic");
         passed.push(at.duration_since(released).as_secs_f64());
-        taken.release().await;
+        taken.release().await.expect("released");
     }
     one.close().await.expect("closed");
     other.close().await.expect("closed");

@@ -1,8 +1,6 @@
 //! A lock of any kind, behind one call that takes it and one that releases it.
 
-use std::ops::Deref;
-
-use bandog::{Client, Guard, Mutex, RwLock, Semaphore, WriteGuard};
+use bandog::{Client, Guard, Mutex, RwLock, Semaphore, Shared};
 
 /// The kinds that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -57,45 +55,18 @@ impl Lock {
         }
     }
 
-    pub(crate) async fn acquire(&self) -> Held {
+    pub(crate) async fn acquire(&self) -> Guard<Shared> {
         let held = match self {
-            Self::Mutex(mutex) => mutex.lock().await.map(Held::Guard),
-            Self::Read(lock) => lock.read().await.map(Held::Guard),
-            Self::Write(lock) => lock.write().await.map(Held::Write),
-            Self::Semaphore(semaphore) => semaphore.acquire().await.map(Held::Guard),
+            Self::Mutex(mutex) => mutex.lock().await.map(Guard::into),
+            Self::Read(lock) => lock.read().await,
+            Self::Write(lock) => lock.write().await.map(Guard::from),
+            Self::Semaphore(semaphore) => semaphore.acquire().await,
         };
         held.expect("granted")
     }
 
     /// Takes and releases the lock.
     pub(crate) async fn cycle(&self) {
-        self.acquire().await.release().await;
-    }
-}
-
-/// A guard of any kind.
-pub(crate) enum Held {
-    Guard(Guard),
-    Write(WriteGuard),
-}
-
-impl Held {
-    pub(crate) async fn release(self) {
-        let released = match self {
-            Self::Guard(guard) => guard.release().await,
-            Self::Write(guard) => guard.release().await,
-        };
-        released.expect("released");
-    }
-}
-
-impl Deref for Held {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        match self {
-            Self::Guard(guard) => guard,
-            Self::Write(guard) => guard,
-        }
+        self.acquire().await.release().await.expect("released");
     }
 }

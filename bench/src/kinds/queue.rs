@@ -48,7 +48,7 @@ pub(crate) fn measure(report: &mut Report) {
                 tokio::spawn(async move {
                     let guard = lock.acquire().await;
                     served.lock().unwrap_or_else(PoisonError::into_inner).push(number);
-                    guard.release().await;
+                    guard.release().await.expect("released");
                 })
             })
             .collect();
@@ -58,7 +58,7 @@ pub(crate) fn measure(report: &mut Report) {
         let queued = start.elapsed().as_secs_f64();
         let idle = Idle::measure(&server, 3 * PLACE / 2).await;
         let (before, start) = (Commands::of(&server), Instant::now());
-        held.release().await;
+        held.release().await.expect("released");
         for waiter in waiting {
             waiter.await.expect("served");
         }

@@ -27,7 +27,7 @@ use crate::{
 /// A store with the jobs.
 struct Store<'a> {
     name: &'a str,
-    /// What the server counts.
+    /// The unit of the server's count.
     unit: &'a str,
     /// The URL of the store, after a removal of all its data.
     empty: &'a dyn Fn() -> String,

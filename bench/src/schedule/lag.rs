@@ -108,7 +108,7 @@ async fn claim_takes(client: &Client) -> [f64; 2] {
     while took.len() < 300 {
         let swap = Swap::new(Key::new("trip").expect("a name"), from, "x".repeat(300));
         let start = Instant::now();
-        let mut swapped = client.swap(&[swap]).await.expect("the store answers").each;
+        let mut swapped = client.records().swap(&[swap]).await.expect("the store answers").each;
         took.push(start.elapsed().as_secs_f64());
         match swapped.pop() {
             Some(Ok(Swapped::Done(version))) => from = version,

@@ -1,4 +1,5 @@
-//! What renewals leave in PostgreSQL's table of leases: whether they stay HOT (no index changes), and how much it grows.
+//! The effect of renewals on PostgreSQL's table of leases: whether they stay HOT (no index changes), and how much it
+//! grows.
 
 use std::time::Duration;
 

@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
                 kind.name()
             )));
         }
-        store.announce(&format!("locking {:?} in", args.name));
+        store.report_use(&format!("locking {:?} in", args.name));
         if args.wait.is_none() {
             check_ancestors(&[&args.name], kind, &store, &client).await?;
         }

@@ -124,7 +124,7 @@ fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
         let word = word.to_string_lossy();
         let values = word.match_indices('=').map(|(at, _)| &word[at + 1..]);
         for url in values.chain([&*word]).filter(|word| may_be_a_url(word)) {
-            let shown = bandog::redact(url);
+            let shown = bandog::admin::redact(url);
             secrets.push((quoted(url), quoted(&shown)));
             secrets.push((url.to_owned(), shown));
         }

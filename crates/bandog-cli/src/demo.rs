@@ -81,7 +81,7 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
     let plan = Plan::new(args.replicas, args.orders, args.seconds)?;
     let url = args.url.as_deref().map(store::checked).transpose()?;
     let signals = Signals::catch(stdin().is_terminal());
-    let mut signals = signals.map_err(|error| DemoFault::System("cannot listen for signals", error))?;
+    let mut signals = signals.map_err(|error| DemoFault::System("cannot receive signals", error))?;
     // The directory is removed at the end of this function, when all replicas and clients have ended.
     let place = tempfile::Builder::new().prefix(store::DIRECTORY_PREFIX).tempdir();
     let place = place.map_err(|error| DemoFault::System("cannot make a directory for the shop", error))?;

@@ -4,7 +4,7 @@ mod checks;
 
 use std::io::{self, Write};
 
-use bandog::{Finding, Level};
+use bandog::admin::{Finding, Level};
 use serde::Serialize;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog::{MAX_TTL, MIN_TTL};
+use bandog::backend::{MAX_TTL, MIN_TTL};
 
 /// Parses a wait, which must be between zero and 365 days.
 pub(crate) fn wait(text: &str) -> Result<Duration, String> {

@@ -90,7 +90,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the user can do about an error of this kind.
+/// The advice to the user about an error of this kind.
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Unavailable => {

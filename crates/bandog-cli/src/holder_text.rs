@@ -2,7 +2,10 @@
 
 use std::time::SystemTime;
 
-use bandog::{ClientId, Holder, Member, Row, Waiting, backend::Kind};
+use bandog::{
+    admin::{ClientId, Holder, Member, Row, Waiting},
+    backend::Kind,
+};
 use bandog_page::wait_reason;
 
 use crate::console::escaped;
@@ -36,7 +39,7 @@ fn held_since(holder: &Holder) -> Option<String> {
     holder.since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
 }
 
-/// What the holder holds, for the kinds that can have several holders: `, as a reader` or `, 2 of 5 permits`.
+/// The share of the holder, for the kinds that can have several holders: `, as a reader` or `, 2 of 5 permits`.
 fn share(holder: &Holder) -> String {
     match holder.kind {
         Some(Kind::Read) => ", as a reader".into(),

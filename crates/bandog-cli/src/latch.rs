@@ -48,7 +48,7 @@ Examples:
 pub(crate) struct Args {
     /// The latch's name; write a name that begins with `-` after `--`.
     name: String,
-    /// What to do with the latch.
+    /// The action on the latch.
     #[arg(value_enum)]
     action: Action,
     /// With `set` the count; with `down` the number to subtract [default: 1].
@@ -121,7 +121,7 @@ struct Report<'a> {
     store: String,
 }
 
-/// What an operation has done.
+/// The result of an operation.
 #[derive(Debug, Default)]
 struct Applied {
     /// The count after the operation.

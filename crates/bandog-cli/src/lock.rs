@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{All, AllGuard, Client, ConnectOptions, ErrorKind, Fence, Holder, Key, backend::Kind};
+use bandog::{All, AllGuard, Client, ConnectOptions, ErrorKind, Fence, Key, admin::Holder, backend::Kind};
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::kind::Handle;
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let names = args.names(&store)?;
     let kind = args.choice.kind(&args.limit)?;
     let options = store.options()?;
-    let ttl = args.lease.unwrap_or(options.ttl());
+    let ttl = args.lease.unwrap_or(options.get_watchdog());
     let grace = Grace::new(ttl, args.lease.is_none(), args.kill_after)?;
     let exit_timeout = exit_timeout(&options);
     // Everything runs on the main thread, because the kernel kills the child when the thread that started the child
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
         let client = store.client(options.program(args.program()).lends())?;
-        store.announce(&format!("locking {} in", waiting::title(&names)));
+        store.report_use(&format!("locking {} in", waiting::title(&names)));
         if args.wait.is_none() {
             check_ancestors(&names, kind, &store, &client).await?;
         }
@@ -236,9 +236,9 @@ pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// because the server waits for its replicas. After this answer, the client releases a lock that the replicas have not
 /// acknowledged, and releases it again after the timeout of a request.
 fn exit_timeout(options: &ConnectOptions) -> Duration {
-    match options.replicas() {
+    match options.get_replicas() {
         0 => EXIT_TIMEOUT,
-        _ => EXIT_TIMEOUT + options.request_timeout(),
+        _ => EXIT_TIMEOUT + options.get_timeout(),
     }
 }
 

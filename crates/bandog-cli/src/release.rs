@@ -1,6 +1,9 @@
 //! `bandog release`: takes a lock from its holder, or releases one that `bandog acquire` has taken.
 
-use bandog::{ErrorKind, Key, LatchRow, Row, Token};
+use bandog::{
+    ErrorKind, Key, Token,
+    admin::{LatchRow, Row},
+};
 use serde::Serialize;
 
 use crate::{

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Holder, LatchRow, Row, backend::Kind};
+use bandog::{
+    admin::{Holder, LatchRow, Row},
+    backend::Kind,
+};
 use bandog_page::LockJson;
 use serde::Serialize;
 

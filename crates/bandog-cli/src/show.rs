@@ -1,6 +1,9 @@
 //! `bandog show`: the holders of one lock.
 
-use bandog::{Client, ErrorKind, Key, LatchRow, Row};
+use bandog::{
+    Client, ErrorKind, Key,
+    admin::{LatchRow, Row},
+};
 
 use crate::{
     exit_code::ExitCode,
@@ -46,7 +49,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What the store has under the name.
+/// The lock or the latch of this name in the store.
 enum Shown {
     Lock(Row),
     /// A latch that is not open.

@@ -38,7 +38,7 @@ impl Caught {
     }
 }
 
-/// What a signal asks a service to do.
+/// The request of a signal to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     /// To read its files again.

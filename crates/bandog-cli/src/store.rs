@@ -171,7 +171,7 @@ impl Store {
 
     /// The URL without its password, for messages.
     pub(crate) fn redacted(&self) -> String {
-        bandog::redact(&self.url)
+        bandog::admin::redact(&self.url)
     }
 
     /// The URL without its password, for the first line of a table. Says so if no option and no variable names the store:
@@ -186,7 +186,7 @@ impl Store {
 
     /// The URL for the child, without secrets. None if the user gave no URL.
     pub(crate) fn for_child(&self) -> Option<String> {
-        (self.from != UrlOrigin::Default).then(|| bandog::without_secrets(&self.url))
+        (self.from != UrlOrigin::Default).then(|| bandog::admin::without_secrets(&self.url))
     }
 
     /// An error of this store. The message names the store and the origin of its URL.
@@ -222,7 +222,7 @@ impl Store {
     }
 
     /// Reports the store, if standard error is a terminal. `what` is the text before the store.
-    pub(crate) fn announce(&self, what: &str) {
+    pub(crate) fn report_use(&self, what: &str) {
         if stderr().is_terminal() {
             report(&format!("{what} {}", self.redacted()));
         }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ConnectOptions, ErrorKind, Row};
+use bandog::{Client, ConnectOptions, ErrorKind, admin::Row};
 use futures_util::future::join_all;
 use tokio::{
     sync::watch,
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let kills = Kills::of(&args.kill, args.duration)?;
     runtime::block_on_with_io(async {
         let signals = Signals::catch(stdin().is_terminal());
-        let mut signals = signals.map_err(|error| Fault::system("cannot listen for signals", error))?;
+        let mut signals = signals.map_err(|error| Fault::system("cannot receive signals", error))?;
         let (first, mut plan) = (store.client(options.clone())?, Plan::of(args)?);
         let mut claimed = Vec::new();
         let ended = tokio::select! { biased;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 /// Takes one lock of each kind. Removes the kinds that the store does not have, if the user has not named them. Adds the
-/// names that are perhaps in the store now to `claimed`.
+/// names that may be in the store now to `claimed`.
 async fn kinds(
     store: &Store,
     client: &Client,

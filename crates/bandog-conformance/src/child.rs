@@ -3,7 +3,7 @@
 use std::{env, fs, io::BufRead, path::PathBuf, process::Command, time::Duration};
 
 use bandog_core::Error;
-use bandog_sync::{Client, Guard};
+use bandog_sync::{Client, Guard, Shared};
 use bandog_testkit::Process;
 
 use crate::{
@@ -112,13 +112,13 @@ pub fn serve<W: World>() {
 
 /// Reads commands from stdin, one command in each line, and executes them.
 async fn run_commands(client: &Client) {
-    let mut held = None;
+    let mut held: Option<Guard<Shared>> = None;
     for command in std::io::stdin().lock().lines() {
         let command = command.expect("cannot read a command");
         let words: Vec<_> = command.split(' ').collect();
         match words[..] {
-            ["lock"] => held = Some(report(client.mutex(NAME).lock().await)),
-            ["fair"] => held = Some(report(client.mutex(NAME).fair().lock().await)),
+            ["lock"] => held = Some(report(client.mutex(NAME).lock().await.map(Guard::into))),
+            ["fair"] => held = Some(report(client.mutex(NAME).fair().lock().await.map(Guard::into))),
             ["read"] => held = Some(report(client.rwlock(NAME).read().await)),
             ["permits", take, of] => {
                 let number = |word: &str| word.parse().expect("the word is not a number");
@@ -157,7 +157,7 @@ async fn run_commands(client: &Client) {
 }
 
 /// Reports the fence of a new guard to the parent. If the lock is lost later, another thread reports the loss.
-fn report(guard: Result<Guard, Error>) -> Guard {
+fn report(guard: Result<Guard<Shared>, Error>) -> Guard<Shared> {
     let guard = guard.expect("cannot take the lock");
     let lost = guard.lost();
     // While this process waits for the next command, its runtime is blocked. So another thread with its own runtime
@@ -171,8 +171,8 @@ fn report(guard: Result<Guard, Error>) -> Guard {
     guard
 }
 
-/// Tells how this process sees its lock.
-fn state_of(guard: Option<&Guard>) -> &'static str {
+/// The state of the lock, as this process sees it.
+fn state_of(guard: Option<&Guard<Shared>>) -> &'static str {
     match guard {
         Some(guard) if guard.is_lost() => "lost",
         Some(_) => "held",
@@ -181,7 +181,7 @@ fn state_of(guard: Option<&Guard>) -> &'static str {
 }
 
 /// Releases the guard. Panics if there is no guard.
-async fn release_held(guard: Option<Guard>) -> Result<(), Error> {
+async fn release_held(guard: Option<Guard<Shared>>) -> Result<(), Error> {
     guard.expect("there is no guard to release").release().await
 }
 

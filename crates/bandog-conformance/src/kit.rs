@@ -1,7 +1,6 @@
 //! Helper functions of the laws.
 
 use std::{
-    num::NonZeroU32,
     pin::Pin,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     task::{Context, Poll},
@@ -94,7 +93,7 @@ pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
     let key = Key::new(name).expect("the name is not valid");
-    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, above: None, joins: false, offers: false }
+    Claim::new(key, id, Kind::Mutex, ttl)
 }
 
 /// Sends a claim directly to the backend, and returns the backend's verdict.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bandog_core::{Error, Holding, Key, Line, Record, Records, Swap, Swapped, Version};
+use bandog_sync::Client;
 use tokio::time;
 
 use crate::kit::{MAX_WAIT, only_answer, within};
@@ -45,42 +46,39 @@ pub(crate) fn line(slot: &str, value: &str) -> Line {
 }
 
 /// Makes one swap, and returns the store's answer.
-pub(crate) async fn swap(records: &impl Records, swap: Swap) -> Result<Swapped, Error> {
-    only_answer(records.swap(&[swap]).await?.each)
+pub(crate) async fn swap(client: &Client, swap: Swap) -> Result<Swapped, Error> {
+    only_answer(client.records().swap(&[swap]).await?.each)
 }
 
 /// Makes a swap that must write the record, and returns the new version. Panics if the record was not written.
-pub(crate) async fn must_swap(records: &impl Records, swap: Swap) -> Result<Version, Error> {
-    match self::swap(records, swap).await? {
+pub(crate) async fn must_swap(client: &Client, swap: Swap) -> Result<Version, Error> {
+    match self::swap(client, swap).await? {
         Swapped::Done(Some(version)) => Ok(version),
         other => panic!("the record was not written: {other:?}"),
     }
 }
 
 /// Reads one record.
-pub(crate) async fn get(records: &impl Records, name: &str) -> Result<Option<Record>, Error> {
-    only_answer(records.read(&[key(name)], &[]).await?.records)
+pub(crate) async fn get(client: &Client, name: &str) -> Result<Option<Record>, Error> {
+    only_answer(client.records().read(&[key(name)], &[]).await?.records)
 }
 
 /// Reads a record and its history.
-pub(crate) async fn record_and_history(
-    records: &impl Records,
-    name: &str,
-) -> Result<(Option<Record>, Vec<Line>), Error> {
-    Ok((get(records, name).await?, records.history(&key(name)).await?))
+pub(crate) async fn record_and_history(client: &Client, name: &str) -> Result<(Option<Record>, Vec<Line>), Error> {
+    Ok((get(client, name).await?, client.records().history(&key(name)).await?))
 }
 
 /// Returns true if a holding stands. A holding names a claim and a lock, and the holding stands while this claim holds
 /// this lock.
-pub(crate) async fn stands(records: &impl Records, holding: &Holding) -> Result<bool, Error> {
-    only_answer(records.read(&[], std::slice::from_ref(holding)).await?.held)
+pub(crate) async fn stands(client: &Client, holding: &Holding) -> Result<bool, Error> {
+    only_answer(client.records().read(&[], std::slice::from_ref(holding)).await?.held)
 }
 
 /// Repeats a swap until the store answers.
-pub(crate) async fn swap_until_answered(records: &impl Records, repeated: &Swap) -> Swapped {
+pub(crate) async fn swap_until_answered(client: &Client, repeated: &Swap) -> Swapped {
     let repeating = async {
         loop {
-            match swap(records, repeated.clone()).await {
+            match swap(client, repeated.clone()).await {
                 Ok(answer) => return answer,
                 Err(error) if error.is_retryable() => time::sleep(RETRY_INTERVAL).await,
                 Err(error) => panic!("{error}"),
@@ -92,13 +90,13 @@ pub(crate) async fn swap_until_answered(records: &impl Records, repeated: &Swap)
 
 /// Adds one to the number in the record. The line of `slot` counts the additions of this caller. `before` is the number
 /// of additions that this caller made before this call.
-pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> Result<(), Error> {
-    let mut present = get(records, RECORD).await?; // The record that is in the store now.
+pub(crate) async fn add_one(client: &Client, slot: &str, before: u64) -> Result<(), Error> {
+    let mut present = get(client, RECORD).await?; // The record that is in the store now.
     for _ in 0..MAX_ATTEMPTS {
         let from = present.as_ref().map(|record| record.version);
         let number: u64 = present.map_or(0, |record| record.value.parse().expect("the record is not a number"));
         let lines = vec![line(slot, &(before + 1).to_string())];
-        match swap(records, Swap { lines, ..write(RECORD, from, &(number + 1).to_string()) }).await? {
+        match swap(client, Swap { lines, ..write(RECORD, from, &(number + 1).to_string()) }).await? {
             Swapped::Done(_) => return Ok(()),
             Swapped::Differs(record) => present = record,
             refused @ (Swapped::Early(_) | Swapped::NotHeld) => {
@@ -110,14 +108,14 @@ pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> 
 }
 
 /// Adds one to the number in the record, and notifies the subscribers of the record.
-pub(crate) async fn add_one_notifying(records: &impl Records) -> Result<(), Error> {
-    let present = get(records, RECORD).await?;
+pub(crate) async fn add_one_notifying(client: &Client) -> Result<(), Error> {
+    let present = get(client, RECORD).await?;
     let from = present.as_ref().map(|record| record.version);
     let number: u64 = present.map_or(0, |record| record.value.parse().expect("the record is not a number"));
-    must_swap(records, notifying(write(RECORD, from, &(number + 1).to_string()))).await.map(drop)
+    must_swap(client, notifying(write(RECORD, from, &(number + 1).to_string()))).await.map(drop)
 }
 
 /// Reads the number in the record, which is the sum of all additions.
-pub(crate) async fn sum(records: &impl Records) -> Result<u64, Error> {
-    Ok(get(records, RECORD).await?.map_or(0, |record| record.value.parse().expect("the record is not a number")))
+pub(crate) async fn sum(client: &Client) -> Result<u64, Error> {
+    Ok(get(client, RECORD).await?.map_or(0, |record| record.value.parse().expect("the record is not a number")))
 }

@@ -38,7 +38,7 @@ pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
 /// distinguish a bandog client from a Java client.
 ///
 /// ```
-/// use bandog::ClientId;
+/// use bandog::admin::ClientId;
 /// let id = ClientId::random();
 /// assert_eq!(id.to_string().parse::<ClientId>()?, id);
 /// assert!("957c1da6-54c9-4017-93c7-a4ef987df61c".parse::<ClientId>().is_err(), "version 4");
@@ -139,7 +139,7 @@ impl fmt::Debug for ClaimId {
     }
 }
 
-/// What a claim wants to hold. Each backend has a `match` over all kinds. So if a kind is added, a backend that does not
+/// The kind of a claim. Each backend has a `match` over all kinds. So if a kind is added, a backend that does not
 /// handle the new kind no longer compiles.
 ///
 /// A name can be used by one *family* of kinds at a time ([`Kind::family`]). As long as a claim of one family holds the
@@ -358,4 +358,11 @@ pub struct Claim {
     /// - [`Kind::Permits`]: see [`Claim::joins`]. There are no offers.
     /// - [`Kind::Fair`]: no effect, because its queue is fair.
     pub offers: bool,
+}
+
+impl Claim {
+    /// A claim whose grant reserves one fence, and that keeps no place and takes no part in offers.
+    pub fn new(key: Key, id: ClaimId, kind: Kind, ttl: Duration) -> Self {
+        Self { key, id, kind, ttl, fences: NonZeroU32::MIN, above: None, joins: false, offers: false }
+    }
 }

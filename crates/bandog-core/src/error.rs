@@ -120,10 +120,9 @@ impl Error {
 
     /// Adds the verb, which names the operation that failed.
     ///
-    /// The verbs are `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`, `show`, `list`,
-    /// `members`, `evict`, `forget`, `set_limit`, `check`, `connect`, `swap`, `read`, `names`, `history`, `set_latch`,
-    /// `count_down`, `delete_latch`, `latch_count`, `fence` and
-    /// `complete`.
+    /// The verbs are `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `register`, `deregister`, `show`,
+    /// `list`, `members`, `evict`, `forget`, `set_limit`, `check`, `connect`, `swap`, `read`, `names`, `history`,
+    /// `set_latch`, `count_down`, `delete_latch`, `latch_count`, `fence` and `complete`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {
         self.with(|parts| parts.verb = Some(verb))

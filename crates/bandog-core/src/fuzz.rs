@@ -51,16 +51,7 @@ fn fuzz_texts_of_lock_states() {
 fn claim(number: u64, fences: u32) -> Claim {
     let id = ClaimId { client: CLIENT.parse().unwrap(), number };
     let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(fences).unwrap());
-    Claim {
-        key: Key::new("orders").unwrap(),
-        id,
-        kind: Kind::Mutex,
-        ttl,
-        fences,
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim { fences, ..Claim::new(Key::new("orders").unwrap(), id, Kind::Mutex, ttl) }
 }
 
 /// The same claim with the next number.

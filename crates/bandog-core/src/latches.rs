@@ -22,7 +22,7 @@ use crate::{Key, Notifier, Pattern, Records, Result, Subscription};
 /// Each call can be repeated without harm.
 ///
 /// ```
-/// use bandog::{ClientId, Clock, Key, backend::{LatchAction, LatchOperation, Latches, Memory, OperationId}};
+/// use bandog::{Key, admin::ClientId, backend::{Clock, LatchAction, LatchOperation, Latches, Memory, OperationId}};
 /// use std::{num::NonZeroU64, time::Duration};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 /// let (store, client) = (Memory::new(Clock::system()), ClientId::random());

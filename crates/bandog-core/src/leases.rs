@@ -103,7 +103,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Leases::ping`].
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
         let _ = (member, ttl);
         Ok(())
     }
@@ -112,7 +112,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Leases::ping`].
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
+    async fn deregister(&self, client: ClientId) -> Result<()> {
         let _ = client;
         Ok(())
     }
@@ -129,35 +129,12 @@ pub trait Leases: Debug + Send + Sync + 'static {
         Err(no_fence_sql(holding))
     }
 
-    /// The time for which the store has kept all its data, at least. A quorum needs it: a store that has lost its data is
-    /// not asked for locks until the lost holds have expired. For a server, it is the time since the start.
-    ///
-    /// # Errors
-    /// As [`Leases::ping`]. The kind is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the backend does not
-    /// know the time, as in this default implementation, and [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the
-    /// server hides it.
-    async fn uptime(&self) -> Result<Duration> {
-        Err(Error::new(ErrorKind::Unsupported, "this backend does not know how long the store has kept its data"))
-    }
-
-    /// Returns the text of a setting that all clients of the store share. If the store has no text for this name and
-    /// `text` is given, the store first keeps this text. A text is never replaced. A quorum needs it: its clients compare
-    /// their options.
-    ///
-    /// # Errors
-    /// As [`Leases::ping`]. The kind is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the backend keeps no
-    /// settings, as in this default implementation.
-    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
-        let _ = (name, text);
-        Err(Error::new(ErrorKind::Unsupported, "this backend keeps no settings"))
-    }
-
-    /// Waits until the work is done that the backend does by itself after its answers, but for at most this time. The client
-    /// calls it before it ends, because its runtime can end at the same time. A quorum needs it: claims without a majority
-    /// are handed back after the answer. The default implementation has no such work.
+    /// Waits until the work is done that the backend does by itself after its answers, but for at most this time, such as
+    /// claims without a majority of a quorum, which are handed back. The client calls it before it ends, because its runtime
+    /// can end at the same time. The default implementation has no such work.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the work perhaps continues.
+    /// If the future is dropped, the work may continue.
     async fn drain(&self, at_most: Duration) {
         let _ = at_most;
     }

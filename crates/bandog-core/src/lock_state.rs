@@ -20,7 +20,7 @@ const MAX_FOLLOWERS: usize = MAX_BLOCK.get() as usize - 1;
 /// line without a tab.
 ///
 /// ```
-/// use bandog::{Clock, backend::LockState};
+/// use bandog::backend::{Clock, LockState};
 /// let state = LockState::default();
 /// assert_eq!(state.to_string().parse::<LockState>()?, state);
 /// # Ok::<(), bandog::Error>(())
@@ -55,7 +55,7 @@ pub struct Limit {
 pub struct Hold {
     /// The claim that holds the lock. For an offer, [`ClaimId::OFFERED`].
     pub id: ClaimId,
-    /// What the claim holds.
+    /// The kind of the hold.
     pub kind: Kind,
     /// The time at which the hold expires.
     pub until: Moment,
@@ -68,7 +68,7 @@ pub struct Hold {
 pub struct Place {
     /// The claim that waits.
     pub id: ClaimId,
-    /// What the claim wants to hold.
+    /// The kind of the claim.
     pub kind: Kind,
     /// The time at which the place expires, unless the claim is sent again or renewed.
     pub until: Moment,

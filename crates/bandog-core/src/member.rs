@@ -37,7 +37,7 @@ pub struct Member {
     /// The locks that the client waits for. If there are more than [`MAX_WAITS`], the list has only [`MAX_WAITS`] of
     /// them.
     pub waits: Vec<Key>,
-    /// What the client publishes for the search for deadlocks.
+    /// The blocked calls of the client, for the search for deadlocks.
     pub blocked: BlockedCalls,
 }
 

@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use self::{record_table::RecordTable, subscribers::Subscribers};
 use crate::{
     Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind, Latches,
-    Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, Released, Renewal, Result, Row,
-    SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict, leases::no_fence_sql,
+    Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal, Result,
+    Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict, leases::no_fence_sql,
 };
 
 /// Maximum number of names in a part of all names.
@@ -32,7 +32,7 @@ const PAGE: usize = 1000;
 /// which start again with each new store.
 ///
 /// ```
-/// use bandog::{Clock, backend::Memory};
+/// use bandog::backend::{Clock, Memory};
 /// let store = Memory::new(Clock::system());
 /// let the_same = store.clone();
 /// ```
@@ -123,27 +123,15 @@ impl Leases for Memory {
         Ok(before)
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
         let (mut state, now) = self.state_and_time();
         state.members.insert(member.id, (member.clone(), now + ttl));
         Ok(())
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
+    async fn deregister(&self, client: ClientId) -> Result<()> {
         self.state().members.remove(&client);
         Ok(())
-    }
-
-    async fn uptime(&self) -> Result<Duration> {
-        Ok(Duration::MAX) // The data are lost only together with this process.
-    }
-
-    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
-        let mut state = self.state();
-        if let (Some(text), false) = (text, state.settings.contains_key(name)) {
-            state.settings.insert(name.to_owned(), text.to_owned());
-        }
-        Ok(state.settings.get(name).cloned())
     }
 
     async fn fence_sql(&self, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
@@ -172,6 +160,21 @@ impl Leases for Memory {
             max_steps: Profile::MAX_STEPS,
             epoch: self.epoch.subscribe(),
         }
+    }
+}
+
+#[async_trait]
+impl QuorumNode for Memory {
+    async fn uptime(&self) -> Result<Duration> {
+        Ok(Duration::MAX) // The data are lost only together with this process.
+    }
+
+    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
+        let mut state = self.state();
+        if let (Some(text), false) = (text, state.settings.contains_key(name)) {
+            state.settings.insert(name.to_owned(), text.to_owned());
+        }
+        Ok(state.settings.get(name).cloned())
     }
 }
 

@@ -192,7 +192,7 @@ pub struct Reading {
 /// creates the record, and the record is deleted. When the delayed request arrives, the store creates the record again.
 ///
 /// ```
-/// use bandog::{Clock, Key, backend::{Memory, Record, Records, Swap, Swapped}};
+/// use bandog::{Key, backend::{Clock, Memory, Record, Records, Swap, Swapped}};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), bandog::Error> {
 /// /// Adds one to a number. Concurrent additions are not lost.

@@ -21,7 +21,8 @@ pub struct Row {
     /// lock has no queue.
     pub queue: Vec<String>,
     /// The clients that wait for the lock and are in the store's registry (the list of clients): first the clients in
-    /// the queue, in its order, and then the others. A backend leaves this list empty; [`Row::tell`] fills it in.
+    /// the queue, in its order, and then the others. A backend leaves this list empty; [`Row::add_members`] fills it
+    /// in.
     pub waiters: Vec<Member>,
 }
 
@@ -42,7 +43,7 @@ pub struct Holder {
     /// The owner, as it is in the store: the id of a claim, or the text of another library. None if the owner is not a
     /// text, or if the store does not record it. Such a holder can stand for several clients.
     pub owner: Option<String>,
-    /// What the holder holds. None if the kind is unknown.
+    /// The kind of the hold. None if the kind is unknown.
     pub kind: Option<Kind>,
     /// A fence ([`crate::Fence`]) that is not greater than the fence with which the holder writes. None if the holder
     /// is not a bandog client, or if too few nodes of a quorum have answered.
@@ -61,7 +62,7 @@ pub struct Holder {
     /// The time after which the hold expires if it is not renewed. None for a hold that never expires.
     pub ttl: Option<Duration>,
     /// The client that holds the lock, if the client is in the store's registry. A backend leaves this field empty;
-    /// [`Row::tell`] fills it in.
+    /// [`Row::add_members`] fills it in.
     pub member: Option<Member>,
 }
 
@@ -96,7 +97,7 @@ impl Row {
         self.holder()?.fence
     }
 
-    /// The client of the first holder, if the client is registered and [`Row::tell`] was called.
+    /// The client of the first holder, if the client is registered and [`Row::add_members`] was called.
     pub fn member(&self) -> Option<&Member> {
         self.holder()?.member.as_ref()
     }
@@ -107,7 +108,7 @@ impl Row {
     }
 
     /// Fills in [`Holder::member`] and [`Row::waiters`]. `members` are the clients in the store's registry.
-    pub fn tell(&mut self, members: &[Member]) {
+    pub fn add_members(&mut self, members: &[Member]) {
         let holding: Vec<_> = self.holders.iter().filter_map(Holder::client).collect();
         for holder in &mut self.holders {
             let client = holder.client();
@@ -124,13 +125,13 @@ impl Row {
         self.waiters.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
     }
 
-    /// The registered client that has this place in the queue. Call [`Row::tell`] first.
+    /// The registered client that has this place in the queue. Call [`Row::add_members`] first.
     pub fn client_of(&self, place: &str) -> Option<&Member> {
         self.waiters.iter().find(|member| client(place) == Some(member.id))
     }
 
     /// All that is known to wait for the lock: first each place of the queue, in the order of the queue, and then the
-    /// registered clients that have no place. Call [`Row::tell`] first.
+    /// registered clients that have no place. Call [`Row::add_members`] first.
     pub fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
         let places = self.queue.iter().enumerate().map(|(at, owner)| Waiting {
             place: Some(owner),
@@ -163,7 +164,7 @@ impl Holder {
     /// memory backend.
     ///
     /// ```
-    /// use bandog::{Fence, Holder};
+    /// use bandog::{Fence, admin::Holder};
     /// let holder = Holder { fence: Some(Fence::new(1_790_000_000_000_000)), ..Holder::new("another library") };
     /// assert!(holder.since().is_some());
     /// assert_eq!(Holder { fence: Some(Fence::new(17)), ..holder }.since(), None);
@@ -177,7 +178,7 @@ impl Holder {
     /// The id of the client that holds the lock, read from the owner's text. None if the owner is not a bandog client.
     ///
     /// ```
-    /// use bandog::{ClientId, Holder};
+    /// use bandog::admin::{ClientId, Holder};
     /// let client = ClientId::random();
     /// assert_eq!(Holder::new(format!("{client}:7")).client(), Some(client));
     /// assert_eq!(Holder::new("another library").client(), None);

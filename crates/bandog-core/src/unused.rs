@@ -27,7 +27,7 @@ pub enum Usage {
     Unused,
 }
 
-/// What [`crate::Inspect::usage`] does with an unused name.
+/// The action of [`crate::Inspect::usage`] on an unused name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfUnused {
     /// The name stays.

@@ -117,7 +117,7 @@ pub(crate) struct Fault {
     pub(crate) len: usize,
     /// The fault in a few words.
     pub(crate) what: String,
-    /// What is allowed, or what was probably meant. Empty if there is no hint.
+    /// The allowed values, or the expression that was probably meant. Empty if there is no hint.
     pub(crate) hint: String,
     /// The setting that the hint describes. The hint can be written from this value in each [`Phrasing`]. `None` if the
     /// hint describes no setting.
@@ -163,7 +163,7 @@ impl ParseError {
         self.0.fault.at + 1
     }
 
-    /// What is allowed, or what was probably meant. The hint can be empty.
+    /// The allowed values, or the expression that was probably meant. The hint can be empty.
     ///
     /// ```
     /// # use bandog_cron::Cron;

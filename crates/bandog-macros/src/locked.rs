@@ -106,9 +106,9 @@ impl Locked {
                 ::core::result::Result::Err(#value) => return #value,
             };
             #bind_guard
-            let #value = #support::until_lost(&#guard, async move {
+            let #value = #support::until_lost(#guard.lost(), async move {
                 if false {
-                    return #support::never::<#returned>(); // Tells the compiler the type of the body.
+                    return #support::never::<#returned>(); // Gives the compiler the type of the body.
                 }
                 #(#statements)*
             });

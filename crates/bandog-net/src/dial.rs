@@ -7,6 +7,7 @@
 use std::{fmt::Display, future::pending, io, net::SocketAddr, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpStream, lookup_host},
     select,
@@ -15,6 +16,10 @@ use tokio::{
 
 /// Time for which an attempt is alone, before the next address is tried. The value is that of RFC 8305.
 const HEAD_START: Duration = Duration::from_millis(250);
+/// Idle time of a connection before its first TCP keepalive probe. The probes detect that the peer has vanished.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+/// Interval between TCP keepalive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Connects to the first address of this host that answers.
 ///
@@ -25,6 +30,21 @@ const HEAD_START: Duration = Duration::from_millis(250);
 /// If the future is dropped, all attempts are given up.
 pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     first_of(addresses(host, port).await?, TcpStream::connect).await.map_err(joined)
+}
+
+/// Sets the options of a socket. One of them is TCP_NODELAY. Without this option, each request to another machine would
+/// wait for the answer to the previous request.
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux has TCP_USER_TIMEOUT"))]
+pub fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    socket.set_tcp_keepalive(&probes)?;
+    // If data is not acknowledged for two timeouts, the requests in this data have failed already. So the kernel is
+    // allowed to close the connection then.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(2 * timeout))?;
+    Ok(())
 }
 
 /// The addresses of this host, in the order of the resolver, but with the two families in turn.

@@ -134,7 +134,7 @@ impl Login {
         matches!(self.source, Source::Url(_))
     }
 
-    /// What a server refuses that refuses the login, for messages.
+    /// The credentials that a refused login concerns, and their sources, for messages.
     pub fn blamed(&self) -> String {
         match &self.source {
             Source::Url(_) if self.user.is_none() => "the password in the URL".to_owned(),

@@ -76,7 +76,8 @@ pub(crate) struct Handler<S> {
     pub(crate) config: Arc<Config>,
 }
 
-/// What all clones of a [`Handler`] share: the store, and the answers of the store that are kept for some time.
+/// The state that all clones of a [`Handler`] share: the store, and the answers of the store that are kept for some
+/// time.
 #[derive(Debug)]
 pub(crate) struct Shared<S> {
     source: Arc<S>,

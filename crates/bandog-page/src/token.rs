@@ -15,7 +15,7 @@ const MAKE: &str = "head -c 24 /dev/urandom | base64";
 
 /// The secret that a request for an action on a job needs ([`crate::Page::token`]).
 ///
-/// The time that a comparison takes depends only on the length of the token, so it tells nothing about the characters.
+/// The time that a comparison takes depends only on the length of the token, so it shows nothing about the characters.
 /// A token is never printed.
 #[derive(Clone)]
 pub struct Token(String);

@@ -56,7 +56,7 @@ mod tests {
         let queue = vec!["one".to_owned(), format!("{}:4", ann.id), "three".to_owned()];
         let holders = vec![Holder::new("ben"), Holder::new("cid")];
         let mut row = Row { queue, holders, kind: Some(Kind::Fair), ..Row::free(&Key::new("x").unwrap()) };
-        row.tell(&[ann]);
+        row.add_members(&[ann]);
         let reasons = |row: &Row| row.waiting().map(|waiting| wait_reason(row, waiting, text)).collect::<Vec<_>>();
         assert_eq!(
             reasons(&row),

@@ -3,18 +3,18 @@
 //!
 //! A client that assumes a shorter maximum would count the vote of a node that has restarted too early: another client
 //! may still hold a lock that this node has lost. If a client counts fewer nodes, its majorities and those of the other
-//! clients have perhaps no node in common.
+//! clients may have no node in common.
 
 use std::time::Duration;
 
-use bandog_core::{Backend, Error, Result, rounded};
+use bandog_core::{Error, QuorumNode, Result, rounded};
 
 use crate::rules::majority;
 
 /// The name of the setting at each node.
 const NAME: &str = "quorum:max_ttl";
 
-/// What all clients of a quorum must have in common.
+/// The settings that must be equal in all clients of a quorum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// The maximum ttl of a lock.
@@ -26,8 +26,8 @@ pub(crate) struct Terms {
 /// Reads the terms that a node has stored, and stores ours first if the node has none and `stores` is true.
 ///
 /// # Errors
-/// As `Leases::setting`. The kind is `ErrorKind::Misused` if the node has other terms.
-pub(crate) async fn check(backend: &impl Backend, store: &str, terms: Terms, stores: bool) -> Result<Agreement> {
+/// As `QuorumNode::setting`. The kind is `ErrorKind::Misused` if the node has other terms.
+pub(crate) async fn check(backend: &impl QuorumNode, store: &str, terms: Terms, stores: bool) -> Result<Agreement> {
     let ours = terms.text();
     match backend.setting(NAME, Some(ours.as_str()).filter(|_| stores)).await? {
         None => Ok(Agreement::Missing),
@@ -69,7 +69,7 @@ impl Terms {
             Some(nodes) => Error::misused(format!(
                 "this client names {} servers of the quorum, and other clients name {nodes} (stored at {store}); all \
                  clients must name the same servers, because otherwise two of them can get the same lock; to change the \
-                 list, see \"The same servers everywhere\" in docs/redis.md",
+                 list, see \"The same servers everywhere\" in docs/redis-quorum.md",
                 self.nodes
             )),
             None => Error::misused(format!(
@@ -82,7 +82,7 @@ impl Terms {
     }
 }
 
-/// What a node has stored.
+/// The comparison of our terms with those that a node has stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreement {
     /// The same terms.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use bandog_core::{Answer, Backend, Claim, Error, Inspect, Kind, Moment, Result, Step, check_pass, rounded};
+use bandog_core::{Answer, Claim, Error, Inspect, Kind, Moment, QuorumNode, Result, Step, check_pass, rounded};
 use futures_util::future::FutureExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -27,7 +27,7 @@ const LAST_SHARE: u32 = 4;
 /// The answer of a node to the steps of the ballots at these positions.
 type Answered = (Vec<usize>, Reply);
 
-impl<B: Backend> Quorum<B> {
+impl<B: QuorumNode> Quorum<B> {
     /// Applies these steps. `asked`: the beginning of the call.
     pub(crate) async fn apply_steps(&self, steps: &[Step], asked: Moment, deadline: Instant) -> Vec<Result<Answer>> {
         let mut answers = Vec::with_capacity(steps.len());
@@ -129,7 +129,7 @@ impl<B: Backend> Quorum<B> {
         let split = (0..ballots.len()).filter(|at| ballots[*at].is_split()).collect();
         let answers: Vec<_> = ballots.into_iter().map(|ballot| ballot.answer(nodes, &self.contention)).collect();
         for (step, answer) in steps.iter().zip(&answers) {
-            // A pass with an error is perhaps repeated.
+            // A pass with an error may be repeated.
             if let (Step::Pass { from, .. }, Ok(_)) = (step, answer) {
                 self.end_repairs(from);
             }

@@ -1,6 +1,6 @@
 //! One request to each node, whose answers are collected.
 
-use bandog_core::{Backend, Error, Result, rounded};
+use bandog_core::{Error, QuorumNode, Result, rounded};
 use futures_util::future::FutureExt;
 use tokio::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::{
     rules::{Vote, failure, majority},
 };
 
-impl<B: Backend> Quorum<B> {
+impl<B: QuorumNode> Quorum<B> {
     /// The error of a node that has not answered in time.
     pub(crate) fn timeout(&self) -> Error {
         Error::unavailable(format!("a node did not answer within {}", rounded(self.options.node_timeout()))).ambiguous()

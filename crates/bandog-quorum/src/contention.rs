@@ -65,7 +65,7 @@ impl Contention {
     }
 
     /// Records that a claim is granted, and whether the node that is asked first is in the majority. The other clients
-    /// perhaps still wait.
+    /// may still wait.
     pub(crate) fn granted(&self, key: &Key, by_first: bool) {
         if let Some(contended) = self.lock().keys.get_mut(key) {
             contended.handed_back = None;

@@ -14,7 +14,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(1);
 /// The requests to the nodes. Each request returns the position of its node and the answer.
 pub(crate) type Requests<'a, A> = FuturesUnordered<BoxFuture<'a, (usize, A)>>;
 
-/// What the answers so far mean.
+/// The result of the answers so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
     /// More answers are needed.

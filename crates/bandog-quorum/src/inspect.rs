@@ -1,4 +1,4 @@
-//! What operators see: the locks that a majority of the nodes holds, and the checks of all nodes.
+//! The view of operators: the locks that a majority of the nodes holds, and the checks of all nodes.
 
 use std::{
     cmp::Reverse,
@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Backend, ClientId, Error, ErrorKind, Finding, Holder, IfUnused, Inspect, Key, Level, Member, NamesPage, Pattern,
+    ClientId, Error, ErrorKind, Finding, Holder, IfUnused, Inspect, Key, Level, Member, NamesPage, Pattern, QuorumNode,
     Result, Row, Usage, rounded,
 };
 use futures_util::future::join_all;
@@ -24,7 +24,7 @@ use crate::{
 const PERSISTENCE: &str = "persistence";
 
 #[async_trait]
-impl<B: Backend> Inspect for Quorum<B> {
+impl<B: QuorumNode> Inspect for Quorum<B> {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
         let rows = self.ask_rows(|node| node.backend.list(pattern), |rows| rows.iter().collect()).await?;
         let mut names = BTreeMap::<String, Vec<Row>>::new();
@@ -196,7 +196,7 @@ impl<B: Backend> Inspect for Quorum<B> {
     }
 }
 
-impl<B: Backend> Quorum<B> {
+impl<B: QuorumNode> Quorum<B> {
     /// The answers of a majority. `rows`: the locks in one answer. It waits for another node as long as the answer of this
     /// node could show that a majority has a hold.
     async fn ask_rows<'a, A: Clone + Send + Sync + 'a, F: Future<Output = Result<A>> + Send + 'a>(

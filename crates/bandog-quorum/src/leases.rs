@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Error, Kinds, Latches, Leases, Member, Notifier, Profile, Records, Renewal,
+    Answer, Claim, ClientId, Error, Kinds, Latches, Leases, Member, Notifier, Profile, QuorumNode, Records, Renewal,
     Result, Step, Subscription,
 };
 use futures_util::future::{FutureExt, join_all};
@@ -66,7 +66,7 @@ const LONG_GRACE: Duration = Duration::from_millis(30);
 /// - Semaphores: three nodes with 2 permits each would admit 3 claims, because each claim needs only two nodes.
 /// - Fair mutexes: the queues of the nodes can have different orders.
 /// - Latches, barriers, elections and schedules: they count or compare versions in one store.
-pub struct Quorum<B: Backend> {
+pub struct Quorum<B: QuorumNode> {
     pub(crate) nodes: Vec<Arc<Node<B>>>,
     pub(crate) tasks: Tasks<B>,
     /// The positions of the nodes, in an order that is the same for all clients.
@@ -79,9 +79,9 @@ pub struct Quorum<B: Backend> {
     store: String,
 }
 
-impl<B: Backend> Quorum<B> {
+impl<B: QuorumNode> Quorum<B> {
     /// Creates a quorum of these nodes. This does no I/O. All clients must name the same nodes: with other nodes, two
-    /// majorities have perhaps no node in common. The number of nodes is stored at the nodes, and a client with another
+    /// majorities may have no node in common. The number of nodes is stored at the nodes, and a client with another
     /// number is refused. A client that names other nodes, and as many of them, is not noticed.
     ///
     /// The timeout of a request to a node should be [`QuorumOptions::node_timeout`].
@@ -133,14 +133,14 @@ impl<B: Backend> Quorum<B> {
 /// The kinds of locks that a quorum has.
 pub(crate) const KINDS: Kinds = Kinds::MUTEX.and(Kinds::READ_WRITE);
 
-impl<B: Backend> fmt::Debug for Quorum<B> {
+impl<B: QuorumNode> fmt::Debug for Quorum<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quorum").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl<B: Backend> Leases for Quorum<B> {
+impl<B: QuorumNode> Leases for Quorum<B> {
     async fn ping(&self) -> Result<()> {
         // A node that hides its uptime never gets a vote, so the user must know it although the others are a majority.
         let ping = Self::unanimous(self.ask_all(|node| node.ping()).await);
@@ -223,14 +223,14 @@ impl<B: Backend> Leases for Quorum<B> {
         Ok(Subscription::new(move || drop((subscriptions, waits))))
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        let votes = self.ask_all(|node| node.backend.announce(member, ttl)).await;
-        Self::majority_of(votes).map(|_| ()).map_err(|error| error.during("announce"))
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        let votes = self.ask_all(|node| node.backend.register(member, ttl)).await;
+        Self::majority_of(votes).map(|_| ()).map_err(|error| error.during("register"))
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        let votes = self.ask_all(|node| node.backend.withdraw(client)).await;
-        Self::majority_of(votes).map(|_| ()).map_err(|error| error.during("withdraw"))
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        let votes = self.ask_all(|node| node.backend.deregister(client)).await;
+        Self::majority_of(votes).map(|_| ()).map_err(|error| error.during("deregister"))
     }
 
     /// Waits until each node that answers has released the claims that it must release.
@@ -260,5 +260,5 @@ impl<B: Backend> Leases for Quorum<B> {
     }
 }
 
-impl<B: Backend> Records for Quorum<B> {}
-impl<B: Backend> Latches for Quorum<B> {}
+impl<B: QuorumNode> Records for Quorum<B> {}
+impl<B: QuorumNode> Latches for Quorum<B> {}

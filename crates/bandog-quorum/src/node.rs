@@ -11,7 +11,7 @@ use std::{
 };
 
 use bandog_core::{
-    Answer, Backend, Claim, ClaimId, Clock, Error, Moment, Notifier, Result, Step, Subscription, Verdict, rounded,
+    Answer, Claim, ClaimId, Clock, Error, Moment, Notifier, QuorumNode, Result, Step, Subscription, Verdict, rounded,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -82,7 +82,7 @@ pub(crate) struct Reply {
     pub(crate) has_no_vote: Option<Error>,
 }
 
-impl<B: Backend> Node<B> {
+impl<B: QuorumNode> Node<B> {
     pub(crate) fn new(backend: B, limit: Duration, terms: Terms, has_agreed: Arc<AtomicBool>) -> Self {
         let profile = backend.profile();
         Self {
@@ -361,14 +361,14 @@ impl<B: Backend> Node<B> {
             Ok(Agreement::Stored | Agreement::Missing) => self.backend.uptime().await,
             Err(error) => Err(error),
         };
-        // The server started at this moment or earlier, perhaps before the origin of the clock. None if the server has had
-        // a vote since before the origin.
+        // The server started at this moment or earlier. This may be before the origin of the clock. None if the server
+        // has had a vote since before the origin.
         let vote = uptime.map(|uptime| {
             let uptime = u64::try_from(uptime.as_nanos()).unwrap_or(u64::MAX);
             (now() + self.terms.max_ttl).as_nanos().checked_sub(uptime).map(Moment::from_nanos)
         });
         let is_lasting = vote.as_ref().err().is_none_or(|error| !error.is_retryable());
-        // With another number, perhaps an earlier run of the server has answered.
+        // With another number, an earlier run of the server may have answered.
         if is_lasting && before == self.epoch() {
             self.state().checked = Some(Checked { epoch: before, vote: vote.clone() });
         }

@@ -118,7 +118,7 @@ mod tests {
     fn claim(client: ClientId, number: u64) -> Claim {
         let (key, id) = (Key::new(format!("key-{number}")).unwrap(), ClaimId { client, number });
         let (kind, ttl, fences) = (Kind::Mutex, Duration::from_secs(1), NonZeroU32::MIN);
-        Claim { key, id, kind, ttl, fences, above: None, joins: false, offers: false }
+        Claim { fences, ..Claim::new(key, id, kind, ttl) }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::{Backend, Claim, ClaimId, Error, Moment, Renewal, Result};
+use bandog_core::{Claim, ClaimId, Error, Moment, QuorumNode, Renewal, Result};
 
 use crate::{
     gather::Progress,
@@ -101,7 +101,7 @@ impl RenewalBallot {
     /// If a majority has the hold, the nodes that answer and do not have it claim it again. If too few nodes have the
     /// hold, they keep it: it must not be released before the guard knows that it is lost. The client releases the claim
     /// when the guard is dropped, and otherwise the hold expires. The repairs of a lost hold end.
-    pub(crate) fn end<B: Backend>(
+    pub(crate) fn end<B: QuorumNode>(
         mut self,
         nodes: &[Arc<Node<B>>],
         asked: Moment,

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::{Error, Fence, Fences, Moment, Released, Renewal};
 
-/// What one node contributes to the answer of the quorum.
+/// The part of one node in the answer of the quorum.
 #[derive(Debug, Clone)]
 pub(crate) enum Vote<T> {
     /// The node has not answered yet.
@@ -36,7 +36,7 @@ pub(crate) enum Decision {
     /// A majority has granted the claim with different fences. The claim must be sent to these nodes again, with this
     /// value of [`bandog_core::Claim::above`].
     Raise { above: Fence, nodes: Vec<usize> },
-    /// The claim is refused. Some nodes have perhaps granted it.
+    /// The claim is refused. Some nodes may have granted it.
     Busy { retry_after: Duration },
     /// Fewer nodes refuse the claim than can prevent a majority, and others have no vote or have not answered.
     Split { retry_after: Duration },
@@ -95,7 +95,7 @@ pub(crate) fn claimed(votes: &[Vote<Choice>], count: NonZeroU32, is_over: bool) 
     Decision::Raise { above, nodes: nodes.collect() }
 }
 
-/// What a node keeps of a claim after a renewal.
+/// The part of a claim that a node keeps after a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// The hold, until this moment.

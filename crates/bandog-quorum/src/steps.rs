@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bandog_core::{Answer, Backend, Claim, Error, Fence, Fences, Moment, Result, Step, Verdict};
+use bandog_core::{Answer, Claim, Error, Fence, Fences, Moment, QuorumNode, Result, Step, Verdict};
 
 use crate::{
     contention::Contention,
@@ -11,11 +11,11 @@ use crate::{
     rules::{Choice, Decision, Vote, claimed, failure, released},
 };
 
-/// Delay after which the fences of a lock have perhaps stopped to change.
+/// Delay after which the fences of a lock may have stopped to change.
 const FENCES_DELAY: Duration = Duration::from_millis(30);
 /// Delay after which a node has released an earlier request of the same claim.
 const OWED_DELAY: Duration = Duration::from_millis(5);
-/// How often a claim that the first node has granted asks the nodes again that have refused it. They have perhaps not
+/// How often a claim that the first node has granted asks the nodes again that have refused it. They may not have
 /// received the last release yet, or claims without a majority are being handed back there.
 const MAX_REPETITIONS: u32 = 3;
 
@@ -32,7 +32,7 @@ pub(crate) struct Ballot {
     first: Option<usize>,
     /// The answer, when it is known.
     answer: Option<Result<Answer>>,
-    /// Whether some nodes have granted the claim, and it was refused. Then perhaps no claim has a majority.
+    /// Whether some nodes have granted the claim, and it was refused. Then possibly no claim has a majority.
     is_split: bool,
 }
 
@@ -85,7 +85,7 @@ impl Ballot {
         self.first_progress() == Progress::Wait
     }
 
-    /// What the vote of the first node means. Other steps do not delay the claims that ask one node first.
+    /// The result of the vote of the first node. Other steps do not delay the claims that ask one node first.
     pub(crate) fn first_progress(&self) -> Progress {
         match (&self.votes, self.asks) {
             (Votes::Claim(votes), Asks::First(first)) if matches!(votes[first], Vote::Awaited) => Progress::Wait,
@@ -95,7 +95,7 @@ impl Ballot {
 
     /// Ends the time in which one node is asked first. A refusal of this node answers the claim. A node that has not
     /// answered yet can still do so.
-    pub(crate) fn end_first<B: Backend>(&mut self, nodes: &[Arc<Node<B>>], contention: &Contention) {
+    pub(crate) fn end_first<B: QuorumNode>(&mut self, nodes: &[Arc<Node<B>>], contention: &Contention) {
         let (Votes::Claim(votes), Asks::First(first)) = (&self.votes, self.asks) else {
             self.asks = Asks::None;
             return;
@@ -104,7 +104,7 @@ impl Ballot {
         match &votes[first] {
             Vote::Given(Choice::Granted { .. }) => self.repetitions = MAX_REPETITIONS,
             Vote::Given(Choice::Busy { retry_after }) => {
-                // A node that must release an earlier request of the claim refuses it although the lock is perhaps free.
+                // A node that must release an earlier request of the claim refuses it although the lock may be free.
                 self.is_split = !self.maybe_applied[first] && nodes[first].skips(claim_of(&self.step).id).is_some();
                 contention.refused(&claim_of(&self.step).key);
                 self.answer = Some(Ok(Answer::Claimed(Verdict::Busy { retry_after: *retry_after, ahead: None })));
@@ -117,7 +117,7 @@ impl Ballot {
 
     /// The step to send to this node. None if nothing is sent. `is_left_out`: the node does not answer, and the other
     /// nodes are a majority.
-    pub(crate) fn request<B: Backend>(&mut self, at: usize, node: &Node<B>, is_left_out: bool) -> Option<Step> {
+    pub(crate) fn request<B: QuorumNode>(&mut self, at: usize, node: &Node<B>, is_left_out: bool) -> Option<Step> {
         let asks = match self.asks {
             Asks::All => true,
             Asks::First(first) => at == first,
@@ -150,7 +150,7 @@ impl Ballot {
     }
 
     /// Records the answer of a node.
-    pub(crate) fn record<B: Backend>(&mut self, at: usize, node: &Node<B>, answer: Result<Answer>, reply: &Reply) {
+    pub(crate) fn record<B: QuorumNode>(&mut self, at: usize, node: &Node<B>, answer: Result<Answer>, reply: &Reply) {
         let claim = claim_of(&self.step);
         match (&mut self.votes, answer) {
             (Votes::Claim(votes), Ok(Answer::Claimed(Verdict::Granted { fences, valid_for, .. }))) => {
@@ -179,7 +179,7 @@ impl Ballot {
         }
     }
 
-    /// What the votes so far mean.
+    /// The result of the votes so far.
     pub(crate) fn progress(&self) -> Progress {
         let awaits = match &self.votes {
             Votes::Claim(votes) => votes.iter().any(|vote| matches!(vote, Vote::Awaited)),
@@ -207,8 +207,8 @@ impl Ballot {
         matches!(&self.votes, Votes::Claim(votes) if votes.iter().any(is_grant))
     }
 
-    /// Whether a claim was refused although perhaps no other claim has a majority. A claim that gets a place is never split:
-    /// it keeps its places while it waits.
+    /// Whether a claim was refused although possibly no other claim has a majority. A claim that gets a place is never
+    /// split: it keeps its places while it waits.
     pub(crate) fn is_split(&self) -> bool {
         self.is_split && !claim_of(&self.step).joins
     }
@@ -220,7 +220,7 @@ impl Ballot {
 
     /// Ends a round of requests. `asked`: the beginning of the call. Returns the nodes to ask again, and the steps for
     /// them.
-    pub(crate) fn end_round<B: Backend>(
+    pub(crate) fn end_round<B: QuorumNode>(
         &mut self,
         nodes: &[Arc<Node<B>>],
         contention: &Contention,
@@ -263,7 +263,7 @@ impl Ballot {
                         contention.granted(&claim.key, self.first.is_some_and(is_granted));
                         self.grant(fences, asked, until, nodes, contention)
                     }
-                    // The other nodes perhaps have the hold that is passed on, so a majority can still have it.
+                    // The other nodes may have the hold that is passed on, so a majority can still have it.
                     Decision::Split { .. } if matches!(self.step, Step::Pass { .. }) => {
                         Err(Error::unavailable(split_pass(votes)).ambiguous())
                     }
@@ -296,7 +296,7 @@ impl Ballot {
 
     /// The nodes that have refused the claim, and the steps that ask them again. A node that must release an earlier request
     /// of the claim is not asked: it would release the new hold, too.
-    fn ask_again<B: Backend>(&mut self, nodes: &[Arc<Node<B>>]) -> Vec<(usize, Step)> {
+    fn ask_again<B: QuorumNode>(&mut self, nodes: &[Arc<Node<B>>]) -> Vec<(usize, Step)> {
         let (Votes::Claim(votes), 1..) = (&mut self.votes, self.repetitions) else { return Vec::new() };
         self.repetitions -= 1;
         let id = claim_of(&self.step).id;
@@ -312,7 +312,7 @@ impl Ballot {
     }
 
     /// The answer to the step. If it is not known, the claim is handed back.
-    pub(crate) fn answer<B: Backend>(self, nodes: &[Arc<Node<B>>], contention: &Contention) -> Result<Answer> {
+    pub(crate) fn answer<B: QuorumNode>(self, nodes: &[Arc<Node<B>>], contention: &Contention) -> Result<Answer> {
         if self.answer.is_none() {
             self.hand_back(nodes, contention);
         }
@@ -323,7 +323,7 @@ impl Ballot {
     }
 
     /// The answer to a claim that a majority has granted.
-    fn grant<B: Backend>(
+    fn grant<B: QuorumNode>(
         &mut self,
         fences: Fences,
         asked: Moment,
@@ -360,10 +360,10 @@ impl Ballot {
     }
 
     /// Releases a claim that was not granted, at each node that might have granted it. A refused pass ends both claims.
-    fn hand_back<B: Backend>(&self, nodes: &[Arc<Node<B>>], contention: &Contention) {
+    fn hand_back<B: QuorumNode>(&self, nodes: &[Arc<Node<B>>], contention: &Contention) {
         let claim = claim_of(&self.step);
         for (node, maybe_applied) in nodes.iter().zip(&self.maybe_applied) {
-            // An earlier request of the same claim was perhaps granted, and its answer was lost.
+            // An earlier request of the same claim may have been granted, and its answer lost.
             node.end_repair(claim);
             if *maybe_applied {
                 node.owe(claim);

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::Backend;
+use bandog_core::QuorumNode;
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_millis(50);
 
 /// The tasks of all nodes of a quorum. The tasks end when this value is dropped and no release is due.
 #[derive(Debug)]
-pub(crate) struct Tasks<B: Backend> {
+pub(crate) struct Tasks<B: QuorumNode> {
     nodes: Vec<Arc<Node<B>>>,
     /// Whether the task of each node runs.
     running: Vec<Arc<AtomicBool>>,
@@ -33,7 +33,7 @@ pub(crate) struct Tasks<B: Backend> {
     epoch: Arc<watch::Sender<u64>>,
 }
 
-impl<B: Backend> Tasks<B> {
+impl<B: QuorumNode> Tasks<B> {
     pub(crate) fn new(nodes: Vec<Arc<Node<B>>>) -> Self {
         let running = nodes.iter().map(|_| Arc::default()).collect();
         // The client ignores the number 1, which stands for the first connection. First connections are not counted here.
@@ -55,7 +55,7 @@ impl<B: Backend> Tasks<B> {
     }
 }
 
-impl<B: Backend> Drop for Tasks<B> {
+impl<B: QuorumNode> Drop for Tasks<B> {
     fn drop(&mut self) {
         self.closed.send_replace(true);
     }
@@ -71,7 +71,7 @@ impl Drop for Running {
     }
 }
 
-async fn run<B: Backend>(
+async fn run<B: QuorumNode>(
     node: Arc<Node<B>>,
     running: Running,
     mut closed: watch::Receiver<bool>,

@@ -4,7 +4,6 @@
 mod login;
 mod peer;
 mod probe;
-mod stream;
 
 use std::{
     future::pending,
@@ -15,23 +14,19 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind, Result, rounded};
-use bandog_net::Credentials;
+use bandog_net::{Credentials, Reset, ServerStream, Socket, configure, tls};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, join},
 };
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value, aio::AsyncPushSender,
-    aio::MultiplexedConnection, io::tcp::socket2,
+    aio::MultiplexedConnection,
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 
+use self::peer::Peer;
 pub(crate) use self::probe::TlsProbeBudget;
-pub(crate) use self::stream::Reset;
-use self::{
-    peer::Peer,
-    stream::{Socket, Stream},
-};
 use crate::options::{Address, Options, TLS_NAMES};
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
@@ -39,10 +34,6 @@ const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
 /// If a TLS handshake takes longer than this, the client doubts that the server speaks TLS, and probes whether Redis
 /// listens there without TLS.
 const TLS_SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Idle time of a connection before its first TCP keepalive probe. The probes detect that the peer has vanished.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
-/// Interval between TCP keepalive probes.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// The name of each connection, for operators.
 const CLIENT_NAME: &str = "bandog";
 
@@ -99,19 +90,6 @@ pub(crate) async fn dial_server(
     }
 }
 
-/// Converts the error of a failed connection attempt. This function is called only if the client was connected to the
-/// server before. Then the cause of the error might be temporary: for example, the certificate files are being
-/// replaced, or another program listens at the address of the server for a short time. So `Misused` and `Unsupported`
-/// become `Unavailable`, and waiters continue to wait.
-pub(crate) fn make_retryable(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Misused | ErrorKind::Unsupported => {
-            Error::unavailable("the server was reachable before, and now it is not").caused_by(error)
-        }
-        _ => error,
-    }
-}
-
 /// Does the work of [`dial_server`], which ends it after this limit of time.
 async fn connect(
     options: &Options,
@@ -123,7 +101,7 @@ async fn connect(
     let credentials = options.login.credentials(limit).await?;
     let socket = reach(options, peer, probes).await?;
     let reset = Reset::default();
-    let stream = Stream::new(socket, reset.clone(), peer.clone());
+    let stream = ServerStream::new(socket, reset.clone(), peer.clone());
     let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(options.timeout));
     if let Some(pushes) = pushes {
         config = config.set_push_sender(pushes);
@@ -176,7 +154,7 @@ async fn reach(options: &Options, peer: &Peer, probes: &mut TlsProbeBudget) -> R
         Address::Tls { host, port, files } => {
             let stream = tcp(host, *port).await.map_err(unreachable)?;
             let store = options.store();
-            let mut handshake = pin!(bandog_tls::shake_hands(&store, host, files, &TLS_NAMES, stream));
+            let mut handshake = pin!(tls::shake_hands(&store, host, files, &TLS_NAMES, stream));
             // A Redis server without TLS takes the bytes of the TLS handshake for the beginning of a command, and might
             // wait forever for the rest of this command.
             let stream = match timeout(TLS_SILENCE_TIMEOUT.min(options.timeout / 3), &mut handshake).await {
@@ -197,21 +175,6 @@ async fn reach(options: &Options, peer: &Peer, probes: &mut TlsProbeBudget) -> R
         #[cfg(not(unix))]
         Address::Unix { .. } => Err(Error::new(ErrorKind::Unsupported, "this system has no Unix sockets")),
     }
-}
-
-/// Sets the options of a socket. One of them is TCP_NODELAY. Without this option, each request to another machine would
-/// wait for the answer to the previous request.
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux has TCP_USER_TIMEOUT"))]
-fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = socket2::SockRef::from(stream);
-    let probes = socket2::TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
-    socket.set_tcp_keepalive(&probes)?;
-    // If data is not acknowledged for two timeouts, the requests in this data have failed already. So the kernel is
-    // allowed to close the connection then.
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(2 * timeout))?;
-    Ok(())
 }
 
 /// The login, in the form that the redis crate needs.
@@ -246,6 +209,3 @@ fn handshake_error(options: &Options, peer: &Peer, error: RedisError) -> Error {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,7 +6,6 @@
 //!
 //! This crate is a part of `bandog`. It has no stable API of its own.
 
-mod backoff;
 mod cluster;
 mod dial;
 mod dialler;

@@ -16,6 +16,7 @@ use std::{
 };
 
 use bandog_core::{Error, Result, rounded};
+use bandog_net::{Backoff, retryable};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Either},
@@ -30,8 +31,7 @@ use tokio::{
 
 use self::{live::LiveConnection, sent::Sent};
 use crate::{
-    backoff::Backoff,
-    dial::{Connection, TlsProbeBudget, make_retryable},
+    dial::{Connection, TlsProbeBudget},
     dialler::Dialler,
     script::{ScriptForm, Scripts},
 };
@@ -376,7 +376,7 @@ async fn redial(link: &SharedLink) {
                 backoff.connection_lasted(since.elapsed());
             }
             Err(error) => {
-                let error = if *link.epoch.borrow() > 0 { make_retryable(error) } else { error };
+                let error = if *link.epoch.borrow() > 0 { retryable(error) } else { error };
                 let is_permanent = !error.is_retryable();
                 link.phase.send_replace(Phase::Failed(number, error));
                 if is_permanent {

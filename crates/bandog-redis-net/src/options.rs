@@ -8,9 +8,9 @@ mod url;
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
+use bandog_net::tls::OptionNames;
+pub(crate) use bandog_net::tls::TlsFiles;
 use bandog_net::{CredentialsSource, Login};
-use bandog_tls::OptionNames;
-pub(crate) use bandog_tls::TlsFiles;
 
 pub use self::url::FurtherOptions;
 pub(crate) use self::{address_map::AddressMap, host::Host, sentinels::Sentinels};

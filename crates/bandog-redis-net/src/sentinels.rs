@@ -33,8 +33,8 @@ use crate::{
     reply::text,
 };
 
-/// Time for which the other sentinels are still waited for when most have answered. One of them may know of a failover of
-/// which the others have not heard.
+/// Maximum time to wait for the other sentinels when most have answered. One of them may know of a failover that the
+/// others do not know yet.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// Connects to the master that the sentinels name, and logs in.

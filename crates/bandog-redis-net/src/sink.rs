@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_notifier_hears_messages_and_gaps_and_needs_no_payload() {
+    async fn a_notifier_gets_messages_and_gaps_and_needs_no_payload() {
         let (sender, mut notified) = tokio::sync::mpsc::unbounded_channel();
         let sink = Sink::of(Notifier::new(move || _ = sender.send(())));
         sink.message(|| panic!("the payload is not needed"));

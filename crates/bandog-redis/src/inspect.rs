@@ -134,7 +134,7 @@ impl Redis {
         let mut rows = Vec::with_capacity(keys.len());
         for keys in keys.chunks(MAX_LOCKS_PER_CALL) {
             let names: Vec<&str> = keys.iter().map(Key::as_str).collect();
-            let (replies, _) = self.looked_at(&names).await?;
+            let (replies, _) = self.show_replies(&names).await?;
             for (key, reply) in keys.iter().zip(replies) {
                 let row = row(key.as_str(), &reply).map_err(|error| error.at(key))?;
                 rows.push(row.unwrap_or_else(|| Row::free(key)));
@@ -145,7 +145,7 @@ impl Redis {
     }
 
     /// The replies of `show.lua` for these names, and the time that the server needed for them.
-    pub(crate) async fn looked_at(&self, names: &[&str]) -> Result<(Vec<Value>, Duration)> {
+    pub(crate) async fn show_replies(&self, names: &[&str]) -> Result<(Vec<Value>, Duration)> {
         let names: Vec<_> = names.iter().map(|name| self.lock_name(name)).collect();
         self.timed(Keys::OfScripts, |form| script::show(names.iter().map(|name| &**name), self.format, form)).await
     }

@@ -51,8 +51,8 @@ impl Redis {
     fn latch_answer(&self, reply: Value) -> Result<LatchAnswer> {
         match &reply {
             Value::Array(parts) => match parts[..] {
-                [Value::Int(changed @ 0..=1), Value::Int(count @ 0..), Value::Int(told)] => {
-                    if told == -2 {
+                [Value::Int(changed @ 0..=1), Value::Int(count @ 0..), Value::Int(receivers)] => {
+                    if receivers == -2 {
                         self.warn_publish_denied();
                     }
                     Ok(LatchAnswer { has_changed: changed == 1, count: count.unsigned_abs() })

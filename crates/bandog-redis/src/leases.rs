@@ -15,8 +15,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
-    Verdict,
+    Answer, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, QuorumNode, Renewal, Result, Step,
+    Subscription, Verdict,
 };
 use bandog_redis_net::{Keys, ScriptForm, Servers, Sink, reply};
 use redis::{Pipeline, Value};
@@ -264,14 +264,34 @@ impl Leases for Redis {
         set.await.map_err(|error| error.during("set_limit").at(key))
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.register(member, ttl).await.map_err(|error| error.during("announce"))
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.write_member(member, ttl).await.map_err(|error| error.during("register"))
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.deregister(client).await.map_err(|error| error.during("withdraw"))
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.delete_member(client).await.map_err(|error| error.during("deregister"))
     }
 
+    fn profile(&self) -> Profile {
+        Profile {
+            store: self.servers.store(),
+            timeout: self.servers.options().timeout(),
+            kinds: self.format.kinds(),
+            outlive_clients: self.format.kinds(),
+            has_records: true,
+            fence_survives_failover: true,
+            may_undo: MAY_UNDO,
+            checks_locks_in: None,
+            completes_runs_in: None,
+            expiry: "the Redis server's clock",
+            max_steps: if self.servers.options().replicas() > 0 { 1 } else { Profile::MAX_STEPS },
+            epoch: self.servers.epoch(),
+        }
+    }
+}
+
+#[async_trait]
+impl QuorumNode for Redis {
     async fn uptime(&self) -> Result<Duration> {
         let mut pipe = redis::pipe();
         pipe.cmd("INFO").arg("server");
@@ -290,23 +310,6 @@ impl Leases for Redis {
             return Err(refusal::refused(error));
         }
         Ok(values.last().and_then(reply::text))
-    }
-
-    fn profile(&self) -> Profile {
-        Profile {
-            store: self.servers.store(),
-            timeout: self.servers.options().timeout(),
-            kinds: self.format.kinds(),
-            outlive_clients: self.format.kinds(),
-            has_records: true,
-            fence_survives_failover: true,
-            may_undo: MAY_UNDO,
-            checks_locks_in: None,
-            completes_runs_in: None,
-            expiry: "the Redis server's clock",
-            max_steps: if self.servers.options().replicas() > 0 { 1 } else { Profile::MAX_STEPS },
-            epoch: self.servers.epoch(),
-        }
     }
 }
 

@@ -16,8 +16,8 @@
 //!   slot is not being moved.
 //! - [`PermitsKey`], [`TokenKey`], [`LEASES`], [`PLAIN`] and [`FORMER_LIMIT`] in steps of latches: if the name is misused
 //!   for a latch and a semaphore, the step may not be refused.
-//! - all keys except the lock in `look.lua` and `evict.lua`: a lock is never shown or reported as free because of a key
-//!   that is at the other node, see `check_shown`. The fences and the queue can be left out.
+//! - all keys except the lock in `inspect.lua` and `evict.lua`: a lock is never shown or reported as free because of a
+//!   key that is at the other node, see `check_shown`. The fences and the queue can be left out.
 //! - all keys except the lock in `forget.lua` and `unused.lua`: they delete nothing and report nothing while the slot is being moved.
 //! - channels have no data. The node that has the slot, or gets it, publishes.
 

@@ -25,9 +25,9 @@ const MAX_ROWS_PER_CALL: usize = 512;
 impl Redis {
     /// Writes the client's row, and then adds the client to the index. These are two calls, because the server might
     /// refuse one of them, and because the two keys might be on different servers.
-    pub(crate) async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+    pub(crate) async fn write_member(&self, member: &Member, ttl: Duration) -> Result<()> {
         let deadline = self.servers.deadline();
-        match self.ask_with_deadline(deadline, |form| script::announce(member, ttl, form)).await? {
+        match self.ask_with_deadline(deadline, |form| script::register(member, ttl, form)).await? {
             Value::Int(1) => {}
             reply => return Err(refusal::unexpected_reply(&reply)),
         }
@@ -39,7 +39,7 @@ impl Redis {
     }
 
     /// Deletes the client from the registry.
-    pub(crate) async fn deregister(&self, client: ClientId) -> Result<()> {
+    pub(crate) async fn delete_member(&self, client: ClientId) -> Result<()> {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("DEL").arg(ClientRowKey(client).to_string());
         pipe.cmd("ZREM").arg(CLIENTS).arg(client.to_string());

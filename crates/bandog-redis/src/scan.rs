@@ -290,7 +290,7 @@ impl Redis {
         let (mut rows, mut took) = (Vec::new(), Duration::ZERO);
         for names in names.chunks(FIRST_COUNT) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let (replies, more) = self.looked_at(&names).await?;
+            let (replies, more) = self.show_replies(&names).await?;
             took += more;
             for (name, reply) in names.into_iter().zip(replies) {
                 // Keys that this user has no right to read are skipped, and sorted sets of other applications.

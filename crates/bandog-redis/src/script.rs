@@ -15,8 +15,8 @@ mod args;
 pub(crate) mod clients;
 mod fair;
 mod groups;
+mod inspect;
 mod latches;
-mod look;
 mod mutex;
 mod plain;
 mod read_write;
@@ -32,7 +32,7 @@ use redis::{Cmd, Pipeline};
 
 pub(crate) use self::{
     args::claim_of,
-    clients::{FIELDS, announce, enlist},
+    clients::{FIELDS, enlist, register},
     groups::{Group, groups, renewal_groups},
     latches::change_latch,
     records::{read, swap},
@@ -46,7 +46,7 @@ pub(crate) fn scripts(format: Format) -> Scripts {
     let of_plain = plain::SCRIPTS.into_iter().filter(|_| format.semaphores == Semaphores::Plain);
     let of_all = mutex::SCRIPTS.into_iter().chain(clients::SCRIPTS).chain(records::SCRIPTS).chain(latches::SCRIPTS);
     let of_kinds = fair::SCRIPTS.into_iter().chain(read_write::SCRIPTS).chain(semaphore::SCRIPTS);
-    let all = of_all.chain(of_kinds).chain(look::SCRIPTS).chain(of_setnx).chain(of_plain);
+    let all = of_all.chain(of_kinds).chain(inspect::SCRIPTS).chain(of_setnx).chain(of_plain);
     all.map(|script| &**script).collect()
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn show<'n>(names: impl Iterator<Item = &'n str>, format: Format, for
         pipe.add_command(match (format.layout, format.semaphores) {
             (Layout::Setnx, _) => setnx::show(name, form),
             (Layout::Redisson, Semaphores::Plain) => plain::show(name, form),
-            (Layout::Redisson, Semaphores::Leased) => look::show(name, form),
+            (Layout::Redisson, Semaphores::Leased) => inspect::show(name, form),
         });
     }
     pipe
@@ -131,19 +131,19 @@ pub(crate) fn evict(key: &Key, format: Format, form: ScriptForm) -> Pipeline {
     single(match (format.layout, format.semaphores) {
         (Layout::Setnx, _) => setnx::evict(key, form),
         // For a semaphore, see `evict_plain`.
-        (Layout::Redisson, Semaphores::Plain | Semaphores::Leased) => look::evict(key, form),
+        (Layout::Redisson, Semaphores::Plain | Semaphores::Leased) => inspect::evict(key, form),
     })
 }
 
 /// Deletes all keys of a lock, if it is free. The lock has the layout of Redisson.
 pub(crate) fn forget(key: &Key, form: ScriptForm) -> Pipeline {
-    single(look::forget(key, form))
+    single(inspect::forget(key, form))
 }
 
 /// Checks which of these names are unused, and deletes their keys if the caller asks for it. Each has a command of its own, as in [`show`].
 pub(crate) fn unused(keys: &[Key], unused_for: Duration, then: IfUnused, form: ScriptForm) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(keys.len());
-    keys.iter().for_each(|key| _ = pipe.add_command(look::unused(key, unused_for, then, form)));
+    keys.iter().for_each(|key| _ = pipe.add_command(inspect::unused(key, unused_for, then, form)));
     pipe
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn publish_change(
     };
     loop {
         let swap = Swap { notifies: true, ..Swap::new(board.clone(), from, era.clone()) };
-        let swaps = client.swap(&[swap]).await?;
+        let swaps = client.records().swap(&[swap]).await?;
         match single_answer(swaps.each)? {
             Swapped::Differs(Some(record)) => (from, era) = (Some(record.version), record.value),
             // There is no board, because the store is new or has lost its data.

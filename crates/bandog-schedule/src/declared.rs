@@ -1,7 +1,7 @@
 //! Jobs that are declared with `#[bandog::scheduled]`. The attribute has keys, such as `cron = "@daily"`, and passes
 //! the text of each key to this module.
 
-use std::{collections::BTreeMap, fmt, panic::Location, str::FromStr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, num::NonZeroU32, panic::Location, str::FromStr, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Failure, Outcome, Result};
 use bandog_cron::Time;
@@ -179,7 +179,7 @@ fn option(job: Job, key: &str, text: &str) -> Job {
         "store_down" => with(job, text.parse(), Job::store_down),
         "scope" => with(job, text.parse(), Job::scope),
         "revision" => with(job, number(key, text), Job::revision),
-        "pause_after" => with(job, number(key, text), Job::pause_after),
+        "pause_after" => with(job, number(key, text).map(NonZeroU32::get), Job::pause_after),
         "initial_delay" => with(job, duration(key, text), Job::initial_delay),
         "window" => with(job, duration(key, text), Job::window),
         "misfire_grace" => with(job, duration(key, text), Job::misfire_grace),

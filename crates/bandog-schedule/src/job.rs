@@ -230,14 +230,14 @@ impl Job {
         self.at_least("initial_delay", delay, Duration::ZERO)
     }
 
-    /// What happens to a tick that is due while the job runs. Default: [`Overlap::Skip`]. For jobs with a fixed rate,
+    /// The policy for a tick that is due while the job runs. Default: [`Overlap::Skip`]. For jobs with a fixed rate,
     /// the default is [`Overlap::Queue`] with 1000.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.policy.overlap = overlap;
         self
     }
 
-    /// What happens to ticks that no node claimed in time. Default: [`CatchUp::Once`].
+    /// The policy for ticks that no node claimed in time. Default: [`CatchUp::Once`].
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.policy.catch_up = catch_up;
         self
@@ -256,7 +256,7 @@ impl Job {
         self.at_least("misfire_grace", grace, Duration::ZERO)
     }
 
-    /// What happens to a run whose node died. Default: [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] if a tick of the
+    /// The policy for a run whose node died. Default: [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] if a tick of the
     /// job must not be omitted, and no harm is done if it runs twice.
     pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
         self.policy.on_crash = on_crash;
@@ -321,15 +321,18 @@ impl Job {
         self
     }
 
-    /// What happens to a tick that is due while the store does not answer. Default: [`StoreDown::FailClosed`].
+    /// The policy for a tick that is due while the store does not answer. Default: [`StoreDown::FailClosed`].
     pub fn store_down(mut self, store_down: StoreDown) -> Self {
         self.policy.store_down = store_down;
         self
     }
 
-    /// Pauses the job after this number of failures in a row. Default: never.
-    pub fn pause_after(mut self, failures: NonZeroU32) -> Self {
-        self.policy.pause_after = Some(failures);
+    /// Pauses the job after this number of failures in a row, at least 1. Default: never.
+    pub fn pause_after(mut self, failures: u32) -> Self {
+        self.policy.pause_after = NonZeroU32::new(failures);
+        if failures == 0 {
+            self.record_error(Error::misused("pause_after is 0; it must be at least 1"));
+        }
         self
     }
 

@@ -57,7 +57,7 @@ impl Jobs {
     /// A job's record and the store's time.
     async fn record(&self, name: &str) -> Result<(Record, SystemTime)> {
         check_name(name)?;
-        let reading = self.client.read(&[job_key(name)?], &[]).await?;
+        let reading = self.client.records().read(&[job_key(name)?], &[]).await?;
         match single_answer(reading.records)? {
             Some(record) => Ok((record, reading.now)),
             None => Err(self.unknown_job(name).await),
@@ -70,7 +70,7 @@ impl Jobs {
         let mut ended = HashSet::new();
         for some in sessions.chunks(BATCH) {
             // For each of these sessions: whether it is held.
-            let stands = self.client.read(&[], some).await?.held;
+            let stands = self.client.records().read(&[], some).await?.held;
             let gone = some.iter().zip(stands).filter(|(_, stands)| matches!(stands, Ok(false)));
             ended.extend(gone.map(|(session, _)| session.clone()));
         }
@@ -79,7 +79,7 @@ impl Jobs {
 
     /// The error about an unknown job. It names similar jobs or, if there are none, some of the known jobs.
     async fn unknown_job(&self, name: &str) -> Error {
-        let known: Vec<String> = match self.client.names(&Pattern::all().after(JOB_PREFIX)).await {
+        let known: Vec<String> = match self.client.records().names(&Pattern::all().after(JOB_PREFIX)).await {
             Ok(keys) => keys.iter().map(|key| name_of(key).to_owned()).collect(),
             Err(error) => return error,
         };

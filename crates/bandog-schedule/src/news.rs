@@ -125,7 +125,7 @@ pub(crate) async fn add_news_item(
     for _ in 0..MAX_ATTEMPTS {
         news.add(item.clone());
         let swap = Swap { notifies: true, ..Swap::new(news_key()?, present, news.write()?) };
-        match single_answer(client.swap(&[swap]).await?.each)? {
+        match single_answer(client.records().swap(&[swap]).await?.each)? {
             Swapped::Differs(Some(record)) => (present, news) = (Some(record.version), News::read(&record.value)),
             Swapped::Differs(None) => (present, news) = (None, News::default()),
             Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),

@@ -63,7 +63,7 @@ pub(crate) type NodeInfos = BTreeMap<String, NodeInfo>;
 
 /// Reads the registered nodes, and the version of their record. A record that cannot be parsed counts as empty.
 pub(crate) async fn node_infos(client: &Client) -> Result<(NodeInfos, Option<bandog_core::Version>)> {
-    let record = single_answer(client.read(&[key()?], &[]).await?.records)?;
+    let record = single_answer(client.records().read(&[key()?], &[]).await?.records)?;
     let infos = record.as_ref().and_then(|record| serde_json::from_str(&record.value).ok());
     Ok((infos.unwrap_or_default(), record.map(|record| record.version)))
 }
@@ -125,7 +125,7 @@ pub(crate) async fn register_node(
         let unused = sets(&before).difference(&sets(&infos)).copied().collect();
         let obsolete = presence::obsolete(&client, unused).await?;
         let Ok(value) = serde_json::to_string(&infos) else { return Ok(others) };
-        if let Swapped::Done(_) = single_answer(client.swap(&[Swap::new(key()?, from, value)]).await?.each)? {
+        if let Swapped::Done(_) = single_answer(client.records().swap(&[Swap::new(key()?, from, value)]).await?.each)? {
             // After the swap, so that no node deletes the set.
             if let Some(jobs) = jobs {
                 jobs.write(&client).await?;
@@ -144,7 +144,7 @@ async fn remove_expired(client: &Client, infos: &mut NodeInfos) -> Result<()> {
     infos.retain(|id, _| sessions.iter().any(|(known, _)| known == id));
     for some in sessions.chunks(BATCH) {
         let holdings: Vec<Holding> = some.iter().map(|(_, holding)| holding.clone()).collect();
-        let held = client.read(&[], &holdings).await?.held;
+        let held = client.records().read(&[], &holdings).await?.held;
         let ended = some.iter().zip(held).filter(|(_, held)| matches!(held, Ok(false)));
         ended.for_each(|((id, _), _)| _ = infos.remove(id));
     }

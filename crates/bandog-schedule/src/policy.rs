@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::MAX_TTL;
 
-/// What happens to a tick that is due while the job runs on any node of the cluster.
+/// The policy for a tick that is due while the job runs on any node of the cluster.
 ///
 /// As text: `skip`, `queue` (the same as `queue(1)`), `queue(10)`, `allow(3)`, `replace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) fn to_usize(count: NonZeroU32) -> usize {
     usize::try_from(count.get()).unwrap_or(usize::MAX)
 }
 
-/// What happens to ticks that no node has claimed in time, for example because no node was alive or the store was down.
+/// The policy for ticks that no node has claimed in time, for example because no node was alive or the store was down.
 ///
 /// Ticks that are younger than the misfire grace ([`crate::Job::misfire_grace`]) run normally. This policy is for older
 /// ticks. A tick that waits for a slot of a node, or whose job has a fixed delay or fires once, is never missed.
@@ -52,7 +52,7 @@ pub enum CatchUp {
     All(NonZeroU32),
 }
 
-/// What happens to a run whose node died or lost its session. As text: `retry`, `retry(3)`, `abandon`.
+/// The policy for a run whose node died or lost its session. As text: `retry`, `retry(3)`, `abandon`.
 ///
 /// For each such death, the history gets a line with the state [`crate::State::Lost`] and the attempt's number. The
 /// death also counts as a failure for [`crate::Job::pause_after`].
@@ -101,7 +101,7 @@ pub enum Scope {
     EachNode,
 }
 
-/// What happens to a tick that is due while the store does not answer. As text: `fail_closed`, `fail_open`.
+/// The policy for a tick that is due while the store does not answer. As text: `fail_closed`, `fail_open`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreDown {
     /// The tick does not run until the store answers again. Then the tick is claimed late, or is missed. This is the

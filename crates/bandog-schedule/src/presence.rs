@@ -42,10 +42,10 @@ impl JobNames {
     /// does not succeed.
     pub(crate) async fn write(self, client: &Client) -> Result<()> {
         let key = key(&self.set)?;
-        let mut present = single_answer(client.read(std::slice::from_ref(&key), &[]).await?.records)?;
+        let mut present = single_answer(client.records().read(std::slice::from_ref(&key), &[]).await?.records)?;
         for _ in 0..ATTEMPTS {
             let swap = Swap::new(key.clone(), present.map(|record| record.version), self.text.clone());
-            match single_answer(client.swap(&[swap]).await?.each)? {
+            match single_answer(client.records().swap(&[swap]).await?.each)? {
                 // Another node has deleted the record in between, or has written it and may delete it later.
                 Swapped::Differs(other) => present = other,
                 Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => break,
@@ -61,7 +61,7 @@ pub(crate) async fn obsolete(client: &Client, sets: BTreeSet<&String>) -> Result
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let records = client.read(&keys, &[]).await?.records;
+    let records = client.records().read(&keys, &[]).await?.records;
     Ok(keys.into_iter().zip(records).filter_map(|(key, record)| Some((key, record.ok()??))).collect())
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn obsolete(client: &Client, sets: BTreeSet<&String>) -> Result
 pub(crate) async fn delete(client: &Client, sets: Vec<(Key, Record)>) -> Result<()> {
     let swaps: Vec<Swap> =
         sets.into_iter().map(|(key, record)| Swap { to: None, ..Swap::new(key, Some(record.version), "") }).collect();
-    if swaps.is_empty() { Ok(()) } else { client.swap(&swaps).await.map(drop) }
+    if swaps.is_empty() { Ok(()) } else { client.records().swap(&swaps).await.map(drop) }
 }
 
 /// The jobs of all live nodes.
@@ -89,7 +89,7 @@ impl LiveJobs {
             (Self { has_node: false, is_partial: false, names: HashSet::new() }, BTreeSet::new());
         for some in sessions.chunks(BATCH) {
             let holdings: Vec<Holding> = some.iter().map(|(holding, _)| holding.clone()).collect();
-            let held = client.read(&[], &holdings).await?.held;
+            let held = client.records().read(&[], &holdings).await?.held;
             for (_, set) in some.iter().zip(held).filter(|(_, held)| matches!(held, Ok(true))).map(|(node, _)| node) {
                 live.has_node = true;
                 live.is_partial |= set.is_none();
@@ -98,7 +98,7 @@ impl LiveJobs {
         }
         let keys = sets.iter().map(|set| key(set)).collect::<Result<Vec<Key>>>()?;
         for some in keys.chunks(BATCH) {
-            for record in client.read(some, &[]).await?.records {
+            for record in client.records().read(some, &[]).await?.records {
                 let text = record.ok().flatten().map(|record| record.value);
                 match text.and_then(|text| serde_json::from_str::<Vec<String>>(&text).ok()) {
                     Some(names) => live.names.extend(names),

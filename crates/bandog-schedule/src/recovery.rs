@@ -47,7 +47,7 @@ pub(crate) enum RecordRead {
     Found(Version, Box<JobState>),
 }
 
-/// What the node has to do after [`recover`].
+/// The next step of the node after [`recover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recovered {
     Nothing,

@@ -59,7 +59,7 @@ async fn add_node_deaths(client: &Client, entries: &mut [JobEntry], now: UnixMs)
     let sessions: Vec<Holding> = entries.iter().flat_map(running).collect::<HashSet<_>>().into_iter().collect();
     let mut dead = HashSet::new();
     for some in sessions.chunks(BATCH) {
-        let held = client.read(&[], some).await?.held;
+        let held = client.records().read(&[], some).await?.held;
         let gone = some.iter().zip(held).filter(|(_, held)| matches!(held, Ok(false)));
         dead.extend(gone.map(|(session, _)| session));
     }
@@ -82,7 +82,7 @@ async fn register_some<'a>(
 ) -> Result<Vec<&'a mut JobEntry>> {
     let keys = entries.iter().map(|entry| job_key(&entry.definition.name)).collect::<Result<Vec<Key>>>()?;
     let sent = time.moment();
-    let reading = client.read(&[&[board_key()?, pauses_key()?], &keys[..]].concat(), &[]).await?;
+    let reading = client.records().read(&[&[board_key()?, pauses_key()?], &keys[..]].concat(), &[]).await?;
     time.observe(sent, reading.now);
     let now = time.now();
     // The store's own time. The ticks that a change of settings claims are due by it.
@@ -136,7 +136,7 @@ async fn register_some<'a>(
     if swaps.is_empty() {
         return Ok(Vec::new());
     }
-    let mut answers = client.swap(&swaps).await?.each.into_iter();
+    let mut answers = client.records().swap(&swaps).await?.each.into_iter();
     let mut changed_meanwhile = Vec::new();
     for (entry, (is_written, change)) in entries.into_iter().zip(written) {
         if !is_written {
@@ -160,7 +160,7 @@ struct SpecChange {
     /// Whether the old and the new settings have the same revision. If so, replicas with the old settings also claim
     /// ticks.
     is_disputed: bool,
-    /// What happens to the ticks that were due before the change.
+    /// The plan for the ticks that were due before the change.
     plan: Plan,
 }
 

@@ -232,7 +232,7 @@ impl Run {
             within: (job_key(name)?, running_text(*fence)),
             obsolete: (completion_key(name, 0, 0)?, completion_key(name, oldest, 0)?),
         };
-        client.mark_sql(&mark).await
+        client.records().mark_sql(&mark).await
     }
 
     /// Sets the note of this run in the history. A new note replaces the previous note. If the text is longer than

@@ -167,18 +167,19 @@ impl Steps {
         round
     }
 
-    /// Answers the claims of which a poll has just seen that they are still busy. The other steps change their locks, perhaps.
+    /// Answers the claims of which a poll has just seen that they are still busy. The other steps may change their
+    /// locks.
     fn answer_from_polls(&mut self, context: &Context) {
         let mut steps: HashMap<&Key, u32> = HashMap::new();
         self.steps.iter().for_each(|step| *steps.entry(step.key()).or_default() += 1);
         for (step, answer) in self.steps.iter().zip(&mut self.answers.each).filter(|(_, answer)| answer.is_none()) {
             let busy_for = match step {
-                Step::Claim(claim) if steps[&claim.key] == 1 => context.listener.busy_for(claim),
+                Step::Claim(claim) if steps[&claim.key] == 1 => context.subscriptions.busy_for(claim),
                 Step::Claim(_) | Step::Pass { .. } | Step::Release(_) => None,
             };
             match busy_for {
                 Some(retry_after) => *answer = Some(Ok(Answer::Claimed(Verdict::Busy { retry_after, ahead: None }))),
-                None => context.listener.forget_lease(step.key()),
+                None => context.subscriptions.forget_lease(step.key()),
             }
         }
     }
@@ -236,7 +237,7 @@ impl Request for Steps {
         let mut claims_wait = false;
         if link.decides == Decides::UsualSteps {
             if self.attempts > 0 {
-                // Another transaction has locked a row, perhaps that of a release. No claim waits for it.
+                // Another transaction has locked a row, which may be that of a release. No claim waits for it.
                 round.others.append(&mut round.releases);
             }
             // See `mysql/blocks`: there, no statement follows a block whose answer is not there. So the claims wait for the
@@ -253,7 +254,7 @@ impl Request for Steps {
         let numbers = [&round.claims[..], &round.releases, &round.others].concat();
         let executed = self.execute(round, link, context).await;
         // A poll that was sent before the end of the round can have read a lock before the round has changed it.
-        numbers.iter().for_each(|number| context.listener.forget_lease(self.steps[*number].key()));
+        numbers.iter().for_each(|number| context.subscriptions.forget_lease(self.steps[*number].key()));
         if executed? {
             // The steps of the next rounds come after those that have no answer yet.
             self.attempts += 1;
@@ -281,7 +282,7 @@ fn is_plain(link: &Link, context: &Context, step: &Step, is_alone: bool) -> bool
         (Decides::Nothing, _) => false,
         // A lock for which this process subscribes is held, probably.
         (Decides::UsualSteps, Step::Claim(claim)) => {
-            claim.above.is_none() && !context.listener.has(Channel::of_lock(&claim.key))
+            claim.above.is_none() && !context.subscriptions.has(Channel::of_lock(&claim.key))
         }
         (Decides::UsualSteps, Step::Release(_)) => true,
         (Decides::UsualSteps, Step::Pass { from, to }) => {

@@ -7,7 +7,7 @@ use futures_util::Stream;
 
 use crate::{fault::Fault, row::Row, value::Parameter};
 
-/// What a transaction sees.
+/// The isolation of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     /// Each statement sees what was committed before it.
@@ -59,8 +59,9 @@ pub(crate) struct Connection {
     pub(crate) discard: Discard,
 }
 
-/// What the server sends without a request: the name of a channel, or something that sessions do not use. The stream ends
-/// with the connection. It may do the input and output of the connection, so it must be polled while a query runs.
+/// The messages of the server without a request: the name of a channel, or something that sessions do not use. The
+/// stream ends with the connection. It may do the input and output of the connection, so it must be polled while a
+/// query runs.
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<Option<String>, Fault>> + Send>>;
 
 /// Closes the connection so that it discards the requests that have not reached the server. To be called before the other

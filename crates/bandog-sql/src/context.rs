@@ -1,4 +1,4 @@
-//! What the tasks of a backend share.
+//! The state that the tasks of a backend share.
 
 use std::{
     sync::{
@@ -13,20 +13,20 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{
     known_names::KnownNames,
-    listener::Listener,
     options::{Address, SqlOptions},
     statements::Statements,
+    subscriptions::Subscriptions,
 };
 
 /// Maximum time for which the notifications leave a free connection to the lanes.
 const YIELD_TIME: Duration = Duration::from_secs(1);
 
-/// What the tasks of a backend share.
+/// The state that the tasks of a backend share.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) options: SqlOptions,
     pub(crate) statements: Arc<Statements>,
-    pub(crate) listener: Listener,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) known_names: KnownNames,
     /// The id of the tables, and the host of the last session. None before the first connection.
     id: Mutex<Option<(String, Address)>>,
@@ -59,7 +59,7 @@ impl Context {
         Self {
             options,
             statements: Arc::new(statements),
-            listener: Listener::default(),
+            subscriptions: Subscriptions::default(),
             known_names: KnownNames::default(),
             id: Mutex::default(),
             was_used: AtomicBool::new(false),
@@ -122,7 +122,7 @@ impl Context {
     /// but a hold that is not renewed is lost.
     pub(crate) fn yield_to_lanes(&self) {
         if *self.lanes.borrow() == 0 {
-            self.listener.yield_connection();
+            self.subscriptions.yield_connection();
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the statements for mutexes have decided.
+//! The decisions of the statements for mutexes.
 
 use std::time::Duration;
 

@@ -1,32 +1,26 @@
 //! Opens a connection: connects the socket, sets its options, does the TLS handshake if the URL requires TLS, and logs in.
 
 mod backend_key;
-mod stream;
 
 use std::{io, pin::Pin, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Result, rounded};
+use bandog_net::{Reset, ServerStream, Socket, configure, tls};
 use futures_util::{Stream, stream::poll_fn};
-use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     time::timeout,
 };
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, config::SslMode, error::SqlState};
 
 pub(crate) use self::backend_key::BackendPid;
-use self::stream::{Reset, ServerStream, Socket};
+use self::backend_key::LoginReader;
 use crate::options::{Address, SqlOptions, TLS_NAMES, Tls};
 
 /// The words about a server that has no connection for this user.
 const NO_FREE: &str = "there is no free connection";
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
-/// Idle time of a connection before its first TCP keepalive probe. The probes detect that the peer has vanished.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
-/// Interval between TCP keepalive probes.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// The request for TLS, which is sent before any other message: its length, and a fixed number.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
@@ -91,7 +85,7 @@ async fn connect(options: &SqlOptions, limit: Duration) -> Result<Connection> {
     let user = credentials.user.unwrap_or_default();
     let reset = Reset::default();
     let pid = BackendPid::default();
-    let stream = ServerStream::new(reach(options).await?, reset.clone(), pid.clone());
+    let stream = ServerStream::new(reach(options).await?, reset.clone(), LoginReader::new(pid.clone()));
     let mut config = Config::new();
     config.user(&user).dbname(&options.database).application_name(&options.application);
     config.ssl_mode(SslMode::Disable);
@@ -121,16 +115,12 @@ async fn reach(options: &SqlOptions) -> Result<Socket> {
             stream.write_all(&TLS_REQUEST).await.map_err(unreachable)?;
             let has_tls = stream.read_u8().await.map_err(unreachable)? == b'S';
             let stream = match tls {
-                Tls::Checked(files) if has_tls => {
-                    bandog_tls::shake_hands(&store, host, files, &TLS_NAMES, stream).await?
-                }
+                Tls::Checked(files) if has_tls => tls::shake_hands(&store, host, files, &TLS_NAMES, stream).await?,
                 Tls::Checked(_) => {
                     let message = format!("{store}: the server has no TLS; enable it there, or write sslmode=disable");
                     return Err(Error::new(ErrorKind::Unsupported, message));
                 }
-                Tls::Preferred if has_tls => {
-                    bandog_tls::shake_hands_unchecked(&store, host, &TLS_NAMES, stream).await?
-                }
+                Tls::Preferred if has_tls => tls::shake_hands_unchecked(&store, host, &TLS_NAMES, stream).await?,
                 Tls::Preferred | Tls::Off => return Ok(Socket::Tcp(stream)),
             };
             Ok(Socket::Tls(Box::new(stream)))
@@ -140,18 +130,6 @@ async fn reach(options: &SqlOptions) -> Result<Socket> {
         #[cfg(not(unix))]
         Address::Unix { .. } => Err(Error::new(ErrorKind::Unsupported, "this system has no Unix sockets")),
     }
-}
-
-/// Sets the options of a socket.
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux has TCP_USER_TIMEOUT"))]
-fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL))?;
-    // If data is not acknowledged for two timeouts, the requests in this data have failed already.
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(2 * timeout))?;
-    Ok(())
 }
 
 /// The error of a failed login. No message contains the password.

@@ -1,4 +1,4 @@
-//! What can go wrong in a request, and the errors for callers.
+//! The faults of a request, and the errors for callers.
 
 use bandog_core::{Error, ErrorKind};
 use tokio_postgres::error::{DbError, Severity, SqlState};
@@ -18,11 +18,11 @@ pub(crate) enum Fault {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) reason: Reason,
-    /// What the server has said, and its code.
+    /// The message of the server, and its code.
     pub(crate) message: String,
 }
 
-/// What a refusal means for locks.
+/// The reason of a refusal, as far as it matters for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// A row stayed locked by another transaction for too long.
@@ -40,7 +40,7 @@ pub(crate) enum Reason {
     /// A setting of the server does not allow such statements.
     #[cfg(feature = "mysql")]
     Unsupported,
-    /// The server has interrupted the statement. A block of statements was perhaps committed before.
+    /// The server has interrupted the statement. A block of statements may have been committed before.
     #[cfg(feature = "mysql")]
     Interrupted,
     /// The server is overloaded, shuts down, or has cancelled the statement.

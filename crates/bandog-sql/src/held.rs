@@ -25,7 +25,7 @@ pub(crate) use self::sessions::Held;
 use crate::context::Context;
 
 /// The steps of a call, which are answered together. The value is whether one of its claims is granted: its caller must not
-/// wait until other claims have a connection, because it perhaps uses the connection for which they wait.
+/// wait until other claims have a connection, because it may use the connection for which they wait.
 pub(crate) struct Batch(watch::Sender<bool>);
 
 impl Batch {

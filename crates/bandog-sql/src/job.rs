@@ -16,7 +16,7 @@ pub(crate) struct Job {
     pub(crate) work: Work,
 }
 
-/// What a lane does.
+/// The work of a lane.
 pub(crate) enum Work {
     /// Steps. Several calls are executed together.
     Apply(Vec<Step>, oneshot::Sender<Vec<Result<Answer>>>),
@@ -69,7 +69,7 @@ pub(crate) trait Request: Send {
     fn finish(self: Box<Self>, failed: Option<Error>);
 }
 
-/// What [`Request::run`] does, for one kind of request.
+/// The work of [`Request::run`], for one kind of request.
 #[async_trait]
 pub(crate) trait Query: Send + Sync + 'static {
     /// The answer.

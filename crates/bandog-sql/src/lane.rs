@@ -10,6 +10,7 @@ use std::{
 };
 
 use bandog_core::{Error, Result, rounded};
+use bandog_net::{Backoff, random_fraction, retryable};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{sleep, timeout, timeout_at},
@@ -17,7 +18,6 @@ use tokio::{
 
 use crate::{
     apply::Steps,
-    backoff::{Backoff, random_fraction, retryable},
     context::{Context, CountedLane},
     dial::is_full,
     job::{Job, Request, Work},

@@ -14,9 +14,9 @@ use crate::{
     fault::Fault,
     fence,
     job::Query,
-    listen,
+    notifications,
     options::Layout,
-    registry::{Announce, Withdraw},
+    registry::{Deregister, Register},
     session::Link,
     sql::Sql,
     states,
@@ -59,7 +59,7 @@ impl Leases for Sql {
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         let channel = Channel::of_claim(claim);
         let failed = |error: Error| error.during("subscribe").at(&claim.key);
-        let subscription = listen::subscribe(self.context(), channel, Some(claim), notifier).await;
+        let subscription = notifications::subscribe(self.context(), channel, Some(claim), notifier).await;
         let subscription = subscription.map_err(failed)?;
         if channel == Channel::of_lock(&claim.key) {
             self.query(Want(claim.key.clone())).await.map_err(failed)?;
@@ -76,16 +76,12 @@ impl Leases for Sql {
         fence::check(self.context(), holding, fence).map_err(|error| error.during("fence").at(&holding.key))
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.query(Announce(member.clone(), ttl)).await.map_err(|error| error.during("announce"))
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.query(Register(member.clone(), ttl)).await.map_err(|error| error.during("register"))
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.query(Withdraw(client)).await.map_err(|error| error.during("withdraw"))
-    }
-
-    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
-        self.query(Setting { name: format!("setting {name}"), text: text.map(Into::into) }).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.query(Deregister(client)).await.map_err(|error| error.during("deregister"))
     }
 
     fn profile(&self) -> Profile {
@@ -124,24 +120,5 @@ impl Query for Ping {
 
     async fn run(&self, link: &Link, _: &Context) -> Result<(), Fault> {
         link.query(&link.statements.time, &[]).await.map(drop)
-    }
-}
-
-/// Reads a setting, and first keeps it if it is new.
-struct Setting {
-    name: String,
-    text: Option<String>,
-}
-
-#[async_trait]
-impl Query for Setting {
-    type Output = Option<String>;
-
-    async fn run(&self, link: &Link, _: &Context) -> Result<Option<String>, Fault> {
-        if let Some(text) = &self.text {
-            link.query(&link.statements.setting, &[&self.name, text]).await?;
-        }
-        let rows = link.query(&link.statements.meta, &[&self.name]).await?;
-        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 }

@@ -7,7 +7,6 @@
 //! Users of locks need only the `bandog` crate. The promises of this backend are documented at [`Sql`].
 
 mod apply;
-mod backoff;
 mod channel;
 mod check;
 mod client;
@@ -23,11 +22,10 @@ mod known_names;
 mod lane;
 mod leases;
 mod limits;
-mod listen;
-mod listener;
 mod mutexes;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod notifications;
 mod open;
 mod options;
 mod others;
@@ -46,6 +44,7 @@ mod shedlock;
 mod sql;
 mod statements;
 mod states;
+mod subscriptions;
 mod swaps;
 #[cfg(test)]
 mod tests;

@@ -99,7 +99,7 @@ async fn claim_on_postgres(
 ) -> Result<Vec<Option<Decision>>, Fault> {
     // A lock for which this process subscribes is held, probably.
     if let [(claim, None)] = asked
-        && !context.listener.has(Channel::of_lock(&claim.key))
+        && !context.subscriptions.has(Channel::of_lock(&claim.key))
     {
         let (name, id, ttl) = (claim.key.as_str(), claim.id.to_string(), micros(claim.ttl));
         let values = [&name as Parameter<'_>, &id, &ttl, &i64::from(claim.fences.get())];
@@ -127,7 +127,7 @@ async fn claim_many(
         columns.ttls.push(micros(claim.ttl));
         columns.fences.push(claim.fences.get().into());
         columns.offers.push(claim.offers);
-        columns.waits.push(context.listener.has(Channel::of_lock(&claim.key)));
+        columns.waits.push(context.subscriptions.has(Channel::of_lock(&claim.key)));
     }
     let ClaimColumns { names, ids, others, ttls, fences, offers, waits } = &columns;
     let offered = ClaimId::OFFERED.to_string();

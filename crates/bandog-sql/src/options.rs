@@ -9,9 +9,9 @@ mod url;
 
 use std::{fmt, iter, path::PathBuf, time::Duration};
 
+use bandog_net::tls::OptionNames;
+pub(crate) use bandog_net::tls::TlsFiles;
 use bandog_net::{CredentialsSource, Login};
-use bandog_tls::OptionNames;
-pub(crate) use bandog_tls::TlsFiles;
 
 pub(crate) use self::{
     dialect::Dialect,

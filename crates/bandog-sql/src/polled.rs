@@ -1,4 +1,4 @@
-//! What the last poll has seen of a lease.
+//! The state of a lease, as the last poll has read it.
 
 use std::time::{Duration, Instant, SystemTime};
 

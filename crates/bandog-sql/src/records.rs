@@ -13,7 +13,7 @@ use crate::{
     fault::Fault,
     fence,
     job::Query,
-    listen,
+    notifications,
     record_rows::{is_held, read_locks, read_records, text},
     session::Link,
     sql::Sql,
@@ -49,7 +49,7 @@ impl Records for Sql {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscribed = listen::subscribe(self.context(), Channel::of_record(key), None, notifier).await;
+        let subscribed = notifications::subscribe(self.context(), Channel::of_record(key), None, notifier).await;
         subscribed.map_err(|error| error.during("subscribe").at(key))
     }
 

@@ -9,10 +9,10 @@ use bandog_core::{BlockedCalls, ClientId, Key, Member};
 use crate::{context::Context, decisions::micros, fault::Fault, job::Query, row::Row, session::Link};
 
 /// Registers a client for this time, and deletes the rows of expired clients.
-pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
+pub(crate) struct Register(pub(crate) Member, pub(crate) Duration);
 
 #[async_trait]
-impl Query for Announce {
+impl Query for Register {
     type Output = ();
 
     async fn run(&self, link: &Link, _: &Context) -> Result<(), Fault> {
@@ -28,19 +28,19 @@ impl Query for Announce {
             pruned => drop(pruned?),
         }
         let row: [crate::value::Parameter<'_>; 8] = [&id, &host, &pid, &program, &member.since, &waits, &prefix, &ttl];
-        link.query(&link.statements.announce, &row).await.map(drop)
+        link.query(&link.statements.register, &row).await.map(drop)
     }
 }
 
 /// Deregisters a client.
-pub(crate) struct Withdraw(pub(crate) ClientId);
+pub(crate) struct Deregister(pub(crate) ClientId);
 
 #[async_trait]
-impl Query for Withdraw {
+impl Query for Deregister {
     type Output = ();
 
     async fn run(&self, link: &Link, _: &Context) -> Result<(), Fault> {
-        link.query(&link.statements.withdraw, &[&self.0.to_string()]).await.map(drop)
+        link.query(&link.statements.deregister, &[&self.0.to_string()]).await.map(drop)
     }
 }
 

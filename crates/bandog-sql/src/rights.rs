@@ -50,7 +50,7 @@ pub(crate) async fn of_refused(context: &Context, error: Error) -> Result<Vec<Fi
     }
 }
 
-/// What an administrator does for a user of MySQL that may not use the database.
+/// The statements of an administrator for a user of MySQL that may not use the database.
 #[cfg(feature = "mysql")]
 pub(crate) fn on_database(options: &SqlOptions) -> String {
     let mut missing = Missing::default();

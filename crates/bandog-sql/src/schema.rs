@@ -13,7 +13,7 @@ const ID_NAME: &str = "id";
 /// The key of the advisory lock under which one session creates the tables: the bytes of `bandog` as a number.
 const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
 
-/// What the schema of the URL has. On MySQL, it is the database.
+/// The parts of the schema of the URL that exist. On MySQL, it is the database.
 pub(crate) struct Found {
     has_schema: bool,
     has_version_table: bool,

@@ -102,7 +102,7 @@ impl Session {
         let _ = timeout(CLOSE_TIMEOUT, ended(&mut messages)).await;
     }
 
-    /// The parts of a session that listens.
+    /// The parts of a session that receives notifications.
     pub(crate) fn into_parts(self) -> (Link, Messages) {
         (self.link, self.messages)
     }
@@ -189,7 +189,7 @@ impl Link {
 async fn ended(messages: &mut Messages) -> Fault {
     loop {
         match messages.next().await {
-            Some(Ok(_)) => {} // A notice. These sessions do not listen.
+            Some(Ok(_)) => {} // A notice. These sessions have no subscriptions.
             Some(Err(fault)) => return fault,
             None => return Fault::Broken(None),
         }

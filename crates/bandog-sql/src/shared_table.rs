@@ -15,7 +15,7 @@ const SPELLED: &str = "spelled ";
 /// Stands for a holder that is not a client of bandog. No claim has this id.
 pub(crate) const FOREIGN: ClaimId = ClaimId { client: ClaimId::OFFERED.client, number: 1 };
 
-/// What a session knows of a table of other programs.
+/// A table of other programs, as a session has read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
     /// The table, and the column with the names, as statements name them.

@@ -47,7 +47,7 @@ struct Shared {
 /// The lanes end by themselves when their queues are dropped.
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.context.listener.close();
+        self.context.subscriptions.close();
         if let Some(held) = &self.held {
             held.close();
         }

@@ -190,9 +190,9 @@ statements! {
     /// Reads a part of all names, with their last fences.
     fences,
     forget,
-    announce,
+    register,
     prune,
-    withdraw,
+    deregister,
     members,
     /// Keeps a setting.
     setting,

@@ -67,7 +67,7 @@ pub(crate) struct Locked {
     channels: BTreeSet<String>,
 }
 
-/// What a transaction does with the locks.
+/// The purpose of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// It grants locks: rows are created, and the rows of fences are locked, too.
@@ -278,7 +278,7 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
             if let (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. }) =
                 (&answer, step)
             {
-                stored.wanted |= context.listener.has(Channel::of_lock(&claim.key));
+                stored.wanted |= context.subscriptions.has(Channel::of_lock(&claim.key));
             }
             Ok((stored.state.wakes_others(step, &answer), answer))
         });

@@ -134,7 +134,7 @@ impl Request for SwapCalls {
     async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault> {
         if !self.apart {
             match self.run_together(link).await {
-                // One of several calls is perhaps the cause.
+                // One of several calls may be the cause.
                 Err(fault) if self.calls.len() > 1 && !fault.ends_session() && !fault.may_be_committed() => {
                     link.roll_back().await?;
                 }
@@ -150,7 +150,7 @@ impl Request for SwapCalls {
     }
 }
 
-/// What a transaction does if another one has locked the row of a record.
+/// The behaviour of a transaction if another one has locked the row of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     /// It waits as long as the settings of the session allow.
@@ -188,7 +188,7 @@ struct Loaded {
     locks: HashMap<Key, Result<StoredState>>,
 }
 
-/// What the swaps of a transaction have changed until now.
+/// The changes of the swaps of a transaction until now.
 #[derive(Default)]
 struct Changes {
     /// For each changed record, whether it is in the table, and its new contents.

@@ -238,16 +238,7 @@ fn ticks(child: &Child) -> u64 {
 fn claim(name: &str) -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
     let fences = NonZeroU32::new(64).unwrap();
-    Claim {
-        key: Key::new(name).unwrap(),
-        id,
-        kind: Kind::Mutex,
-        ttl: Duration::from_secs(30),
-        fences,
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim { fences, ..Claim::new(Key::new(name).unwrap(), id, Kind::Mutex, Duration::from_secs(30)) }
 }
 
 async fn take(store: &Sqlite, claim: &Claim) -> bool {

@@ -123,7 +123,7 @@ async fn swapping(path: &Path, name: &str) {
 async fn leases(store: &Sqlite, what: &str) {
     let id = ClaimId { client: ClientId::random(), number: 1 };
     let (key, ttl, fences) = (Key::new("k").unwrap(), Duration::from_secs(30), NonZeroU32::MIN);
-    let claim = Claim { key, id, kind: Kind::Mutex, ttl, fences, above: None, joins: false, offers: false };
+    let claim = Claim { fences, ..Claim::new(key, id, Kind::Mutex, ttl) };
     let (start, mut micros) = (Instant::now(), Vec::new());
     while start.elapsed() < SECONDS - Duration::from_millis(200) {
         for step in [Step::Claim(claim.clone()), Step::Release(claim.clone())] {

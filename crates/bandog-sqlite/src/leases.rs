@@ -10,7 +10,7 @@ use bandog_core::{
 use crate::{
     Sqlite,
     subscribers::Topic,
-    work::{Announce, Apply, Ping, Renew, SetLimit, Subscribe, Withdraw},
+    work::{Apply, Deregister, Ping, Register, Renew, SetLimit, Subscribe},
 };
 
 #[async_trait]
@@ -56,12 +56,12 @@ impl Leases for Sqlite {
         changed.map_err(|error| error.during("set_limit").at(key))
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.request(Announce(member.clone(), ttl)).await.flatten().map_err(|error| error.during("announce"))
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.request(Register(member.clone(), ttl)).await.flatten().map_err(|error| error.during("register"))
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.request(Withdraw(client)).await.map_err(|error| error.during("withdraw"))
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.request(Deregister(client)).await.map_err(|error| error.during("deregister"))
     }
 
     fn profile(&self) -> Profile {

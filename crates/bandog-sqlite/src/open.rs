@@ -264,7 +264,7 @@ fn check_file_system(path: &Path) -> Result<(), Fault> {
 /// The error text for a file system that is not local.
 pub(crate) fn not_local(path: &Path, name: &str) -> String {
     let what = match name {
-        "fuse" => "a file system that another program serves, perhaps from a network",
+        "fuse" => "a file system that another program serves, possibly from a network",
         _ => "a file system that other machines may share",
     };
     format!(

@@ -10,7 +10,7 @@ use crate::{fault::Fault, rules::nanos, sql, table::Table};
 
 impl Table<'_> {
     /// Registers a client, and deletes the rows of expired clients.
-    pub(crate) fn announce(&mut self, member: &Member, ttl: Duration) -> Result<(), Fault> {
+    pub(crate) fn register(&mut self, member: &Member, ttl: Duration) -> Result<(), Fault> {
         let host = self.host();
         let (boot, now_ns, wall_ns) = (host.boot(), host.now_ns(), host.wall_nanos());
         self.write(sql::PRUNE, params![boot, now_ns, wall_ns])?;
@@ -19,13 +19,13 @@ impl Table<'_> {
         let (id, until_ns) = (member.id.to_string(), now_ns.saturating_add(ttl_ns));
         let Member { host, pid, program, prefix, .. } = member;
         let row = params![id, host, pid, program, since_ns, waits, ttl_ns, until_ns, boot, wall_ns, prefix];
-        self.write(sql::ANNOUNCE, row)?;
+        self.write(sql::REGISTER, row)?;
         Ok(())
     }
 
     /// Deregisters a client.
-    pub(crate) fn withdraw(&mut self, client: ClientId) -> Result<(), Fault> {
-        self.write(sql::WITHDRAW, [client.to_string()])?;
+    pub(crate) fn deregister(&mut self, client: ClientId) -> Result<(), Fault> {
+        self.write(sql::DEREGISTER, [client.to_string()])?;
         Ok(())
     }
 

@@ -58,7 +58,7 @@ pub(crate) fn copy(conn: &Connection, files: &OpenFiles) -> Result<RescueOutcome
     }
     match WriterProcess::of_index(ours.index) {
         Some(process) => Err(Fault::FilesReplaced(Some(process))),
-        None => Ok(RescueOutcome::Lost), // A reader blocks the copy, perhaps for a long time.
+        None => Ok(RescueOutcome::Lost), // A reader blocks the copy. This may take a long time.
     }
 }
 

@@ -58,8 +58,8 @@ pub(crate) const DROP_CLAIMS: &str = body(include_str!("../sql/drop_claims.sql")
 pub(crate) const DROP_LIMIT: &str = body(include_str!("../sql/drop_limit.sql"));
 /// Deletes the sightings of all holds and places of a lock.
 pub(crate) const DROP_SIGHTINGS: &str = body(include_str!("../sql/drop_sightings.sql"));
-pub(crate) const ANNOUNCE: &str = body(include_str!("../sql/announce.sql"));
-pub(crate) const WITHDRAW: &str = body(include_str!("../sql/withdraw.sql"));
+pub(crate) const REGISTER: &str = body(include_str!("../sql/register.sql"));
+pub(crate) const DEREGISTER: &str = body(include_str!("../sql/deregister.sql"));
 pub(crate) const MEMBERS: &str = body(include_str!("../sql/members.sql"));
 /// Deletes the expired rows of clients.
 pub(crate) const PRUNE: &str = body(include_str!("../sql/prune.sql"));

@@ -7,7 +7,7 @@ use std::{
 
 use bandog_core::{Claim, ClaimId, Key, Kind, Notifier};
 
-/// What a subscriber wants to be notified of.
+/// The topic of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Topic {
     pub(crate) key: Key,

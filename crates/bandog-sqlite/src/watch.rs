@@ -67,7 +67,7 @@ impl Watch {
         };
         let failed = Arc::new(AtomicBool::new(false));
         let failed_flag = Arc::clone(&failed);
-        let thread = thread::Builder::new().name("bandog-bell".into()).spawn(move || {
+        let thread = thread::Builder::new().name("bandog-notify".into()).spawn(move || {
             if let Err(error) = watcher.run() {
                 tracing::warn!(%error, "the watch of the notification file failed; the next request restarts it");
                 failed_flag.store(true, Release);

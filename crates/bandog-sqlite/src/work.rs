@@ -61,9 +61,9 @@ pub(crate) struct SubscribeToRecords;
 /// request causes such a check.
 pub(crate) struct CheckFiles;
 /// Writes the row of this client into the registry. The row expires after this ttl.
-pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
+pub(crate) struct Register(pub(crate) Member, pub(crate) Duration);
 /// Deletes the row of this client from the registry.
-pub(crate) struct Withdraw(pub(crate) ClientId);
+pub(crate) struct Deregister(pub(crate) ClientId);
 /// Checks that the database can be read. Opens it for this purpose, if it is not open yet.
 pub(crate) struct Ping(pub(crate) Purpose);
 pub(crate) struct List(pub(crate) Pattern);
@@ -198,7 +198,7 @@ impl Work for CheckFiles {
     }
 }
 
-impl Work for Announce {
+impl Work for Register {
     type Answer = Result<()>;
 
     fn access_mode(&self) -> AccessMode {
@@ -206,11 +206,11 @@ impl Work for Announce {
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<Result<()>, Fault> {
-        table.one_row(|table| table.announce(&self.0, self.1))
+        table.one_row(|table| table.register(&self.0, self.1))
     }
 }
 
-impl Work for Withdraw {
+impl Work for Deregister {
     type Answer = ();
 
     fn access_mode(&self) -> AccessMode {
@@ -218,7 +218,7 @@ impl Work for Withdraw {
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<(), Fault> {
-        table.withdraw(self.0)
+        table.deregister(self.0)
     }
 }
 

@@ -242,8 +242,8 @@ impl Writer {
             }
             Err(error) => {
                 if !mem::replace(&mut self.watch_warned, true) {
-                    let bell = notification_file.path();
-                    tracing::warn!(%error, ?bell, "the notification file cannot be watched; waiters poll");
+                    let file = notification_file.path();
+                    tracing::warn!(%error, ?file, "the notification file cannot be watched; waiters poll");
                 }
                 None
             }
@@ -257,7 +257,7 @@ impl Writer {
         }
         let file = &self.context.notification_file;
         if let Err(error) = file.notify(topics, self.context.host.now_ns()) {
-            tracing::warn!(%error, bell = ?file.path(), "the notification file cannot be written; waiters poll");
+            tracing::warn!(%error, file = ?file.path(), "the notification file cannot be written; waiters poll");
         }
     }
 }

@@ -7,13 +7,13 @@ use std::{
 
 use bandog_core::{Error, Result};
 use bandog_schedule::Run;
-use bandog_sync::Guard;
 use sqlx::{Pool, TransactionManager, pool::PoolConnection};
 
 use crate::{
     checked::{Completion, check_all, complete},
     database::{Begin, Supported},
     fault::{self, Purpose},
+    locks::Locks,
 };
 
 /// The shortest idle limit. A shorter one could end a transaction of a process that is only slow.
@@ -27,7 +27,7 @@ const MIN_IDLE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct LockTransaction<'g, DB: Supported> {
     open: Open<DB>,
-    guards: &'g [Guard],
+    locks: Locks<'g>,
 }
 
 /// A transaction that [`crate::CompleteIn::begin`] has begun. Its commit completes the run. It dereferences to the connection, so
@@ -40,17 +40,13 @@ pub struct RunTransaction<'r, DB: Supported> {
 }
 
 impl<'g, DB: Supported> LockTransaction<'g, DB> {
-    pub(crate) async fn begin(guards: &'g [Guard], pool: &Pool<DB>) -> Result<Self> {
-        let Some(first) = guards.first() else { return Err(Error::misused("there is no lock")) };
-        let mut ttl = first.ttl();
-        for lock in guards {
-            ttl = ttl.min(lock.ttl());
-            // A lock that is lost, or that no transaction can check, is an error before the work.
-            lock.fence_sql().await?;
-        }
-        let begun = Open::begin(pool, Purpose::Fence, ttl).await;
-        let open = begun.map_err(|error| fault::no_answer(Purpose::Fence, first.key(), error))?;
-        Ok(Self { open, guards })
+    pub(crate) async fn begin(locks: Locks<'g>, pool: &Pool<DB>) -> Result<Self> {
+        let key = locks.key()?;
+        // A lock that is lost, or that no transaction can check, is an error before the work.
+        locks.statements().await?;
+        let begun = Open::begin(pool, Purpose::Fence, locks.ttl()).await;
+        let open = begun.map_err(|error| fault::no_answer(Purpose::Fence, key, error))?;
+        Ok(Self { open, locks })
     }
 
     /// Checks the lock as [`FenceIn::fence_in`](crate::FenceIn::fence_in) does, and commits.
@@ -62,7 +58,7 @@ impl<'g, DB: Supported> LockTransaction<'g, DB> {
     /// # Cancel safety
     /// If the future is dropped, the transaction is rolled back, unless the commit has been sent.
     pub async fn commit(mut self) -> Result<()> {
-        let key = check_all::<DB>(self.guards, &mut self.open).await?;
+        let key = check_all::<DB>(self.locks, &mut self.open).await?;
         self.open.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, key, error))
     }
 

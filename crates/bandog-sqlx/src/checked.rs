@@ -1,12 +1,12 @@
 //! The execution of the statements that check a lock or complete a run.
 
 use bandog_core::{Error, Key, Result, SqlDialect, SqlStatement};
-use bandog_sync::Guard;
 use sqlx::TransactionManager;
 
 use crate::{
     database::Supported,
     fault::{self, Purpose},
+    locks::Locks,
 };
 
 /// Whether a transaction has committed.
@@ -20,12 +20,11 @@ pub enum Completion {
 }
 
 /// Checks locks before a commit. After an error, the caller rolls back. Returns the key of the first lock.
-pub(crate) async fn check_all<'g, DB: Supported>(guards: &'g [Guard], tx: &mut DB::Connection) -> Result<&'g Key> {
-    let Some(first) = guards.first() else { return Err(Error::misused("there is no lock")) };
-    for guard in guards {
-        checked::<DB>(Purpose::Fence, Ok(guard.fence_sql().await?), tx).await?;
+pub(crate) async fn check_all<'g, DB: Supported>(locks: Locks<'g>, tx: &mut DB::Connection) -> Result<&'g Key> {
+    for statement in locks.statements().await? {
+        checked::<DB>(Purpose::Fence, Ok(statement), tx).await?;
     }
-    Ok(first.key())
+    locks.key()
 }
 
 /// Completes a run. The caller commits, or rolls back if an earlier attempt has completed it.

@@ -8,8 +8,8 @@ use sqlx::error::DatabaseError;
 /// `70` are those of MySQL.
 const UNKNOWN: [&str; 6] = ["08", "57", "58", "XX", "HY", "70"];
 /// The message about a statement that was cancelled.
-const CANCELLED: &str = "the statement was cancelled by a limit of its session or by an operator, perhaps while it waited \
-                         for another transaction; repeat the transaction";
+const CANCELLED: &str = "the statement was cancelled by a limit of its session or by an operator, possibly while it \
+                         waited for another transaction; repeat the transaction";
 /// SQLSTATE: it is not known whether the statement was completed; and the limit of a transaction's time, which can end a
 /// session just after its commit.
 const COMPLETION_UNKNOWN: [&str; 2] = ["40003", "25P04"];
@@ -52,7 +52,7 @@ fn reason(said: &dyn DatabaseError) -> Reason {
     }
 }
 
-/// What a statement or a commit was for: the verb of its errors.
+/// The purpose of a statement or of a commit: the verb of its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The check of a lock.

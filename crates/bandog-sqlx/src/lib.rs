@@ -29,6 +29,7 @@ mod checked;
 mod complete;
 mod database;
 mod fault;
+mod locks;
 
 use bandog_core::Result;
 use bandog_sync::{AllGuard, Guard};
@@ -46,6 +47,7 @@ use self::{
     checked::{check_all, checked},
     database::Supported,
     fault::Purpose,
+    locks::Locks,
 };
 
 /// Checks the lock of a guard in a transaction of the database `DB`.
@@ -104,10 +106,10 @@ pub trait FenceIn<DB: Supported> {
     /// Checks the lock as [`FenceIn::fence_in`] does, and commits.
     ///
     /// # Errors
-    /// As [`FenceIn::fence_in`]. If the transaction was perhaps committed, because the answer was lost or the session was
-    /// ended during the commit, the kind is `ErrorKind::Unavailable` and `Error::maybe_applied` is true. If the database
-    /// refuses the commit, for example because of a deferred constraint, the kind is `ErrorKind::Denied`. After an error
-    /// the transaction is rolled back, as after its drop.
+    /// As [`FenceIn::fence_in`]. If the transaction may have been committed, because the answer was lost or the session
+    /// was ended during the commit, the kind is `ErrorKind::Unavailable` and `Error::maybe_applied` is true. If the
+    /// database refuses the commit, for example because of a deferred constraint, the kind is `ErrorKind::Denied`.
+    /// After an error the transaction is rolled back, as after its drop.
     ///
     /// # Cancel safety
     /// If the future is dropped, the transaction is rolled back, unless the commit has been sent.
@@ -119,19 +121,24 @@ macro_rules! fence_in {
     ($database:ty, $guard:ty) => {
         impl FenceIn<$database> for $guard {
             async fn begin<'g>(&'g self, pool: &Pool<$database>) -> Result<LockTransaction<'g, $database>> {
-                LockTransaction::begin(self.locks(), pool).await
+                LockTransaction::begin(self.into(), pool).await
             }
 
             async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                for guard in self.locks() {
-                    checked::<$database>(Purpose::Fence, guard.fence_sql().await, tx).await?;
+                match Locks::from(self).statements().await {
+                    Ok(statements) => {
+                        for statement in statements {
+                            checked::<$database>(Purpose::Fence, Ok(statement), tx).await?;
+                        }
+                        Ok(())
+                    }
+                    Err(error) => checked::<$database>(Purpose::Fence, Err(error), tx).await,
                 }
-                Ok(())
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
                 // After an error, the drop of the transaction rolls it back.
-                let key = check_all::<$database>(self.locks(), &mut tx).await?;
+                let key = check_all::<$database>(self.into(), &mut tx).await?;
                 tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, key, error))
             }
         }
@@ -144,20 +151,3 @@ fence_in!(Postgres, AllGuard);
 fence_in!(MySql, Guard);
 #[cfg(feature = "mysql")]
 fence_in!(MySql, AllGuard);
-
-/// One lock, or several.
-trait Locks {
-    fn locks(&self) -> &[Guard];
-}
-
-impl Locks for Guard {
-    fn locks(&self) -> &[Guard] {
-        std::slice::from_ref(self)
-    }
-}
-
-impl Locks for AllGuard {
-    fn locks(&self) -> &[Guard] {
-        self.guards()
-    }
-}

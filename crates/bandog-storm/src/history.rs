@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::Clock;
+use bandog::backend::Clock;
 
 use crate::{
     share::Share,

@@ -1,4 +1,4 @@
-//! What a run of the storm can be set to, and what it sets for its workers.
+//! The settings of a run of the storm, and those of its workers.
 
 use std::{fmt, path::PathBuf, time::Duration};
 

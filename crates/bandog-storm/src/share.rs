@@ -1,10 +1,10 @@
-//! What a call asks for: the kind of the lock, and the part of it.
+//! The share that a call asks for: the kind of the lock, and the part of it.
 
 use std::{fmt, str::FromStr};
 
 use bandog_judge::Part;
 
-/// What a call holds after its grant.
+/// The share of a lock that a call holds after its grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Share {
     /// A mutex.

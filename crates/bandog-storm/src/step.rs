@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// What a call does with a latch or a barrier.
+/// The step of a call on a latch or a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Sets a latch to this count, if it is open.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bandog::{Client, Guard, Result};
+use bandog::{Client, Guard, Result, Shared};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::plan::{BARRIERS, ELECTIONS, Kind, LATCHES, LIMIT, LONG_TTL, NAMES, PLACE, RECHECK, SLACK, name, parties};
@@ -61,14 +61,14 @@ async fn lock_each(client: &Client, kinds: &[Kind]) -> Vec<String> {
 }
 
 /// Takes the whole lock.
-async fn take(client: &Client, name: &str, kind: Kind) -> Result<Option<Guard>> {
+async fn take(client: &Client, name: &str, kind: Kind) -> Result<Option<Guard<Shared>>> {
     let wait = WAIT;
     match kind {
         Kind::Mutex | Kind::All | Kind::Latch | Kind::Barrier | Kind::Election => {
-            client.mutex(name).try_lock_for(wait).await
+            Ok(client.mutex(name).try_lock_for(wait).await?.map(Guard::into))
         }
         // A killed waiter might still have a place in the queue of these locks.
-        Kind::Fair => client.mutex(name).fair().try_lock_for(wait + PLACE).await,
+        Kind::Fair => Ok(client.mutex(name).fair().try_lock_for(wait + PLACE).await?.map(Guard::into)),
         Kind::ReadWrite => Ok(client.rwlock(name).try_write_for(wait + PLACE).await?.map(Guard::from)),
         Kind::Semaphore => {
             let semaphore = client.semaphore(name, LIMIT).permits(LIMIT);

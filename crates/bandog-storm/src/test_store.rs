@@ -239,7 +239,7 @@ impl TestStore {
     }
 }
 
-/// What is left at these servers: see [`keys`].
+/// The keys that are left at these servers: see [`keys`].
 fn left_at(servers: &[&RedisServer]) -> Vec<String> {
     let left = |server: &&RedisServer| {
         keys(server).into_iter().map(|left| format!("{left}, on the server {}", server.port())).collect::<Vec<_>>()

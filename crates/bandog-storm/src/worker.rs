@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Client, Clock, ConnectOptions, Result};
+use bandog::{Client, ConnectOptions, Result, backend::Clock};
 use tokio::runtime::{Builder, Runtime};
 
 use self::{

@@ -22,7 +22,7 @@ pub(crate) struct Size {
     tasks: u32,
     /// The watchdog's ttl.
     pub(crate) ttl: Duration,
-    /// Time for which the store keeps the place of a waiting client that it does not hear of.
+    /// Time for which the store keeps the place of a waiting client that sends nothing.
     pub(crate) place: Duration,
 }
 

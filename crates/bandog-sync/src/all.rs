@@ -16,14 +16,14 @@
 
 mod guard;
 
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 
 use bandog_core::{Error, MAX_TTL, Moment, Result};
-use futures_util::future::{Either, select};
 
-pub use self::guard::{AllExpiring, AllGuard, AllLost};
+pub use self::guard::AllGuard;
 use crate::{
     Guard, Mutex, RwLock, Semaphore,
+    guard::Shared,
     handle::Handle,
     lock::Lock,
     pause::{check_timer, pause},
@@ -140,7 +140,7 @@ enum Limit {
 }
 
 /// The guards that a call has so far, in the order of the caller.
-type Guards = Vec<Option<Guard>>;
+type Guards = Vec<Option<Guard<Shared>>>;
 
 impl All {
     pub(crate) fn of(locks: Vec<Lock>) -> Self {
@@ -189,11 +189,11 @@ impl All {
         self.acquire(Limit::Once).await
     }
 
-    /// Waits for the locks, for at most `wait` in total. The maximum is 365 days. If `wait` is zero, this is
+    /// Waits for the locks, for at most `limit` in total. The maximum is 365 days. If `limit` is zero, this is
     /// [`All::try_lock`].
     ///
     /// Returns `None` if one of the locks was held. If a store gave no answer, the call returns an error instead. If
-    /// the locks belong to several clients, the call can take one request timeout longer than `wait`.
+    /// the locks belong to several clients, the call can take one request timeout longer than `limit`.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -208,18 +208,18 @@ impl All {
     /// ```
     ///
     /// # Errors
-    /// As [`All::lock`], and `ErrorKind::Unavailable` if a store gave no answer within `wait`.
+    /// As [`All::lock`], and `ErrorKind::Unavailable` if a store gave no answer within `limit`.
     ///
     /// # Cancel safety
     /// As [`All::lock`].
-    pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<AllGuard>> {
-        if wait > MAX_TTL {
+    pub async fn try_lock_for(&self, limit: Duration) -> Result<Option<AllGuard>> {
+        if limit > MAX_TTL {
             return Err(Error::misused(format!(
-                "the wait is {wait:?}; at most 365 days are allowed (lock() has no limit)"
+                "the wait is {limit:?}; at most 365 days are allowed (lock() has no limit)"
             )));
         }
         let (_, handle) = self.size()?;
-        let limit = if wait.is_zero() { Limit::Once } else { Limit::Until(handle.clock.now() + wait) };
+        let limit = if limit.is_zero() { Limit::Once } else { Limit::Until(handle.clock.now() + limit) };
         self.acquire(limit).await
     }
 
@@ -243,10 +243,7 @@ impl All {
     /// If the future is dropped, first the body is dropped, and then the locks are released.
     pub async fn run<T>(&self, body: impl AsyncFnOnce(&AllGuard) -> T) -> Result<T> {
         let guard = self.lock().await?;
-        let value = match select(guard.lost(), pin!(body(&guard))).await {
-            Either::Left(((), _)) => return Err(guard.check_held().err().unwrap_or_else(Error::closed)),
-            Either::Right((value, _)) => value,
-        };
+        let value = guard.lost().or(|| guard.check_held(), body(&guard)).await?;
         // The locks were held until the body ended, so the value is valid even if a release fails.
         let _ = guard.release().await;
         Ok(value)

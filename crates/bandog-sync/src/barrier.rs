@@ -4,13 +4,13 @@ mod state;
 
 use std::{pin::pin, time::Duration};
 
-use bandog_core::{Clock, Error, ErrorKind, Holding, Key, Record, Result, Swap, Swapped, rounded};
+use bandog_core::{Error, ErrorKind, Holding, Key, Record, Result, Swap, Swapped, rounded};
 use futures_util::future::{Either, select};
 
 use self::state::{Arrivals, Party, Position, Visit};
 use crate::{
     Client, Guard, Notifications,
-    pause::{check_timer, pause},
+    pause::{at_most, check_timer, pause},
     retry::{Retries, backoff},
 };
 
@@ -157,8 +157,26 @@ impl Barrier {
         }
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.client.clock()
+    /// Waits until the barrier opens, for at most `limit`. Returns `None` if it has not opened by then. In that case this
+    /// party leaves the barrier, as if the future of [`Barrier::wait`] were dropped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::testing::client();
+    /// let phase = client.barrier("phase", 2);
+    /// assert!(phase.wait_for(Duration::from_millis(10)).await?.is_none()); // The other party has not arrived.
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Barrier::wait`].
+    ///
+    /// # Cancel safety
+    /// As [`Barrier::wait`].
+    pub async fn wait_for(&self, limit: Duration) -> Result<Option<Arrival>> {
+        check_timer("wait_for")?;
+        at_most(self.wait(), limit, self.client.clock()).await.transpose()
     }
 
     /// Takes one of the numbered mutexes of this barrier (a *seat*). While the party holds it, its arrival counts. The
@@ -210,7 +228,7 @@ impl Barrier {
 
     /// Reads the record, and adds this party if it is not in the record. Returns the position of the party after that.
     async fn arrive(&self, seat: &Guard, record: &Key, visit: &mut Visit) -> Result<Position> {
-        let clock = self.clock();
+        let clock = self.client.clock();
         let (mut asked_at, mut lost_swaps) = (clock.now(), 0);
         let (mut present, _) = self.client.read_record(record, &[]).await?;
         let mut is_lost = seat.is_lost();
@@ -239,11 +257,11 @@ impl Barrier {
                 }
                 Swapped::Differs(_) => {
                     lost_swaps += 1;
-                    // Perhaps only few of the missing parties try, so the first pauses are shorter.
+                    // It is possible that only few of the missing parties try, so the first pauses are shorter.
                     let periods = 1_u32.checked_shl(lost_swaps).unwrap_or(u32::MAX).min(missing.max(2));
                     let delay = backoff(periods, clock.now().since(asked_at));
                     pause(self.client.handle(), delay).await?;
-                    // The record has perhaps changed again during the pause.
+                    // The record may have changed again during the pause.
                     asked_at = clock.now();
                     present = self.client.read_record(record, &[]).await?.0;
                     is_lost |= seat.is_lost();

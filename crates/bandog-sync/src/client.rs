@@ -179,7 +179,7 @@ impl Client {
             }
         }
         for row in rows {
-            row.tell(&members);
+            row.add_members(&members);
             row.name = self.handle.without_prefix(std::mem::take(&mut row.name));
         }
         Ok(())
@@ -252,31 +252,8 @@ impl Client {
         Ok(findings)
     }
 
-    /// Subscribes to a record. The record is named without the client's prefix. A swap of the record causes a
-    /// notification if [`Swap::notifies`](bandog_core::Swap::notifies) is true, no matter which client makes the swap.
-    ///
-    /// This call does no I/O. The client subscribes at the store in the background, and retries until the subscription
-    /// succeeds. The first notification arrives when the client has subscribed, because the record may have changed
-    /// before that moment. There is also a notification after each reconnection to the store.
-    ///
-    /// Notifications can be lost. A caller that must not miss a change must also poll the record.
-    ///
-    /// ```
-    /// use bandog::{Key, backend::{Records, Swap}};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
-    /// let client = bandog::connect("memory:").await?;
-    /// let news = Key::new("news")?;
-    /// let mut notifications = client.subscribe(&news)?;
-    /// notifications.next().await?; // The client has subscribed.
-    /// client.swap(&[Swap { notifies: true, ..Swap::new(news, None, "first") }]).await?;
-    /// notifications.next().await
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// - `ErrorKind::Misused`: the name is too long with the prefix.
-    /// - `ErrorKind::Closed`: the client was closed.
-    pub fn subscribe(&self, record: &Key) -> Result<Notifications> {
+    /// See [`ClientRecords::subscribe`](crate::ClientRecords::subscribe).
+    pub(crate) fn subscribe(&self, record: &Key) -> Result<Notifications> {
         Notifications::through(|notifier| self.subscribe_record(record, notifier))
     }
 
@@ -375,7 +352,8 @@ impl Client {
         self.request(Msg::CheckHealth).await
     }
 
-    /// What the store of this client can do, so that a program can check it at its start. This call does no I/O.
+    /// The capabilities of the store of this client, so that a program can check them at its start. This call does no
+    /// I/O.
     /// `bandog_sqlx::check` also asks the database of a pool.
     ///
     /// ```

@@ -46,7 +46,7 @@ impl Token {
         text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
     }
 
-    /// What the claim holds: the kind of the lock, or the permits.
+    /// The kind of the hold, with the permits of a semaphore.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -112,7 +112,7 @@ impl Client {
         if client == self.id() {
             return Ok(true);
         }
-        let _ = self.query(move |backend| Box::pin(async move { backend.withdraw(client).await })).await;
+        let _ = self.query(move |backend| Box::pin(async move { backend.deregister(client).await })).await;
         Ok(true)
     }
 
@@ -149,6 +149,6 @@ impl Client {
     /// The claim of the token, for a lock of this client's store.
     fn detached_claim(&self, name: &str, token: &Token, ttl: Duration) -> Result<Claim> {
         let (key, fences) = (self.handle().key(name)?, NonZeroU32::MIN);
-        Ok(Claim { key, id: token.id, kind: token.kind, ttl, fences, above: None, joins: false, offers: false })
+        Ok(Claim { fences, ..Claim::new(key, token.id, token.kind, ttl) })
     }
 }

@@ -5,7 +5,7 @@ mod observer;
 
 use std::{pin::pin, time::Duration};
 
-use bandog_core::{Clock, Error, ErrorKind, Key, Result, Swap, Swapped, Version, rounded};
+use bandog_core::{Error, ErrorKind, Key, Result, Swap, Swapped, Version, rounded};
 use futures_util::future::{Either, select};
 
 pub use self::{
@@ -14,7 +14,7 @@ pub use self::{
 };
 use crate::{
     Client, Guard, Mutex,
-    pause::{check_timer, pause},
+    pause::{at_most, check_timer, pause},
     retry::Retries,
 };
 
@@ -39,7 +39,7 @@ const MAX_TEXT: usize = 4096;
 /// let leadership = billing.campaign().await?; // waits until this candidate is the leader
 ///
 /// // In another process: which replica is the leader?
-/// let mut observer = client.election("billing").observe()?;
+/// let mut observer = client.election("billing").observe();
 /// let leader = observer.changed().await?.expect("there is a leader");
 /// assert_eq!((leader.text(), leader.fence()), ("http://10.0.0.7:8080", leadership.fence()));
 ///
@@ -140,6 +140,43 @@ impl Election {
         }
     }
 
+    /// Waits until this candidate is the leader, for at most `limit`. Returns `None` if it is not the leader by then.
+    ///
+    /// # Errors
+    /// As [`Election::campaign`].
+    ///
+    /// # Cancel safety
+    /// As [`Election::campaign`].
+    pub async fn campaign_for(&self, limit: Duration) -> Result<Option<Leadership>> {
+        check_timer("campaign_for")?;
+        at_most(self.campaign(), limit, self.client.clock()).await.transpose()
+    }
+
+    /// Waits until this candidate is the leader, runs the body and resigns. If the leadership is lost, the body's future is
+    /// dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::testing::client();
+    /// # async fn send_invoices(_fence: bandog::Fence) -> u32 { 7 }
+    /// let sent = client.election("billing").run(async |leadership| send_invoices(leadership.fence()).await).await?;
+    /// assert_eq!(sent, 7);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Election::campaign`], and `ErrorKind::Lost` if the leadership was lost before the body ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, first the body is dropped, and then the leadership ends.
+    pub async fn run<T>(&self, body: impl AsyncFnOnce(&Leadership) -> T) -> Result<T> {
+        let leadership = self.campaign().await?;
+        let value = leadership.lost().or(|| leadership.guard().check_held(), body(&leadership)).await?;
+        // The leadership lasted until the body ended, so the value is valid even if the resignation fails.
+        let _ = leadership.resign().await;
+        Ok(value)
+    }
+
     /// The present leader, or `None` if there is none. [`Election::observe`] also reports changes.
     ///
     /// # Errors
@@ -153,17 +190,9 @@ impl Election {
     }
 
     /// Observes the leader. This does no I/O. An observer is no candidate.
-    ///
-    /// # Errors
-    /// - `ErrorKind::Misused`: the name is not allowed.
-    /// - `ErrorKind::Closed`: the client was closed.
-    pub fn observe(&self) -> Result<Observer> {
-        let record = self.record.as_ref().map_err(Error::clone)?;
-        Observer::new(self.client.clone(), record.clone(), self.mutex.lock.key()?.clone())
-    }
-
-    pub(crate) fn clock(&self) -> Clock {
-        self.client.clock()
+    pub fn observe(&self) -> Observer {
+        let names = self.record.clone().and_then(|record| Ok((record, self.mutex.lock.key()?.clone())));
+        Observer::new(self.client.clone(), names)
     }
 
     /// Writes the leader into the record, while the guard holds the mutex. Returns the version of the record, or `None`

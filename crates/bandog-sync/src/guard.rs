@@ -1,17 +1,19 @@
-//! The guard of a lock, and two futures: [`Lost`] resolves when the lock is lost, and [`Expiring`] shortly before that.
+//! The guard of a lock, and two futures: [`Lost`] resolves when a lock is lost, and [`Expiring`] shortly before that.
 
 mod detach;
 mod lease;
 
 use std::{
     fmt,
-    pin::Pin,
+    marker::PhantomData,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Kind, Result, SqlStatement};
+use futures_util::future::{Either, select};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
@@ -33,15 +35,27 @@ use crate::{
 /// [`Guard::fence`] with each write.
 ///
 /// The drop of a guard releases the lock in the background. [`Guard::release`] does the same and reports the result.
+///
+/// `S` says whether other holders can have the lock at the same time: [`Exclusive`] or [`Shared`].
 #[must_use = "a lock is released as soon as its guard is dropped"]
-pub struct Guard {
+pub struct Guard<S = Exclusive> {
     turn: Arc<Turn>,
     handle: Arc<Handle>,
+    sharing: PhantomData<fn() -> S>,
 }
 
-impl Guard {
+/// The sharing of a mutex, of the writer of a read-write lock, and of a leader: nobody else holds the lock.
+#[derive(Debug)]
+pub enum Exclusive {}
+
+/// The sharing of a reader and of permits: others can hold the lock at the same time. The guards of several locks have it
+/// too, because the locks can be of any kind.
+#[derive(Debug)]
+pub enum Shared {}
+
+impl<S> Guard<S> {
     pub(crate) fn of(turn: Arc<Turn>, handle: Arc<Handle>) -> Self {
-        Self { turn, handle }
+        Self { turn, handle, sharing: PhantomData }
     }
 
     /// The fencing token of this lock: a number that is larger than the number of every earlier holder. An [`Owner`]
@@ -51,7 +65,13 @@ impl Guard {
         self.turn.fence
     }
 
-    /// The lock's name, with the client's prefix.
+    /// The lock's name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        let key = self.key().as_str();
+        key.strip_prefix(self.handle.prefix()).unwrap_or(key)
+    }
+
+    /// The lock's key in the store: its name with the client's prefix.
     pub fn key(&self) -> &Key {
         self.turn.key()
     }
@@ -62,44 +82,6 @@ impl Guard {
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.handle.id, number: self.turn.hold };
         Holding { key: self.turn.key().clone(), id }
-    }
-
-    /// A statement for your own transaction, on a store that is a database (PostgreSQL, MySQL or MariaDB). In this
-    /// transaction it checks that this guard's claim holds the lock, and until the transaction ends the store grants the
-    /// lock to no other client, even if the lease expires or an operator takes the lock away. So two holders never commit
-    /// work at once.
-    /// The crate `bandog-sqlx` executes it (`guard.fence_in(&mut tx)`); with any other client of the database, execute it
-    /// yourself.
-    ///
-    /// - Execute it as the last statement before the commit, in the database of the locks. The guard must exist until
-    ///   the commit has returned: after it is dropped, another call of this client can get the lock.
-    /// - If the lock is lost, the database refuses the statement. On PostgreSQL, the transaction then cannot commit; on
-    ///   MySQL and MariaDB, roll it back. [`SqlStatement::refusal`] recognizes this error.
-    /// - Renewals and other locks are not delayed by the open transaction.
-    ///
-    /// `docs/postgres.md` has an example, and this page and `docs/mysql.md` say what happens at each isolation level.
-    ///
-    /// # Errors
-    /// - `ErrorKind::Lost`: the lock was lost before.
-    /// - `ErrorKind::Misused`: the lock is that of a reader, or the permits of a semaphore. Other holders can have them at
-    ///   the same time, with greater fences, so the check would say nothing about the order of the writes.
-    /// - `ErrorKind::Unsupported`: the store is no database in which users have transactions.
-    /// - `ErrorKind::Closed`: the client was closed.
-    ///
-    /// # Cancel safety
-    /// Dropping the future changes nothing.
-    pub async fn fence_sql(&self) -> Result<SqlStatement> {
-        self.check_held()?;
-        match self.turn.slot.lane {
-            Lane::Mutex | Lane::Fair(_) | Lane::Write => {}
-            Lane::Read | Lane::Permits(_) => {
-                let message = "readers and holders of permits share the lock, so a transaction cannot check it; use a \
-                               mutex or the lock of the writer";
-                return Err(Error::misused(message).during("fence").at(self.key()));
-            }
-        }
-        let (holding, fence) = (self.holding(), self.fence());
-        self.handle.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
     }
 
     /// Whether the lock is lost, so that another client might hold it now. Once this call has returned true, it always
@@ -143,7 +125,7 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub fn lost(&self) -> Lost {
-        Lost(self.watch_deadline(Duration::ZERO))
+        Lost(Watches::One(self.watch_deadline(Duration::ZERO)))
     }
 
     /// Returns a future that resolves when only `grace` is left before the lock is lost. Use this future if your work
@@ -156,7 +138,7 @@ impl Guard {
         // If the engine has ended, this message is not received. In that case the turn is lost, so the future resolves.
         let (slot, hold, ticket) = (self.turn.slot.clone(), self.turn.hold, self.turn.ticket);
         let _ = self.handle.send(Msg::WarnBefore { slot, hold, ticket, grace });
-        Expiring(self.watch_deadline(grace))
+        Expiring(Watches::One(self.watch_deadline(grace)))
     }
 
     /// Releases the lock and reports the result. If an owner has several guards of this lock, only the last guard
@@ -187,30 +169,6 @@ impl Guard {
         })
     }
 
-    /// Turns the lock of a writer into the lock of a reader. See [`crate::WriteGuard::downgrade`].
-    pub(crate) async fn downgrade(self) -> Result<Self> {
-        let key = self.key().clone();
-        let Some(turn) = Arc::into_inner(self.turn) else {
-            let message = "the owner has other guards of this lock, so it cannot become a read lock";
-            return Err(Error::misused(message).during("downgrade").at(&key));
-        };
-        turn.check_held()?;
-        let (reply, answer) = oneshot::channel();
-        // The slot replaces the terms by those of the hold.
-        let (terms, ticket, owner) =
-            (self.handle.terms(Kind::Read)?, self.handle.ticket(), turn.owner.clone().map(Owner::of));
-        let (patience, caller, wait) = (Patience::Forever, Caller::present(), Wait::default());
-        let (can_deadlock, max_waiters) = (false, None);
-        let call = Call { ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply, wait };
-        let (slot, hold, turn_ticket) = (turn.slot.clone(), turn.hold, turn.ticket);
-        self.handle.send(Msg::Downgrade { slot, hold, turn: turn_ticket, call: Box::new(call) })?;
-        // `turn` is kept until the answer, so that its status stays that of a held lock.
-        match answer.await.map_err(|_| Error::closed().during("downgrade").at(&key))?? {
-            Some(TurnGrant::New(reader)) => Ok(Self::of(reader, self.handle)),
-            Some(TurnGrant::Shared) | None => Err(Error::lost(&key)),
-        }
-    }
-
     /// Marks this lock as lost, as if its lease had expired. This is for tests of how a program reacts to a loss. In
     /// the store, the lock stays held until the guard is dropped or the ttl has passed.
     ///
@@ -226,6 +184,22 @@ impl Guard {
     #[cfg(feature = "test-util")]
     pub fn lose(&self) {
         self.turn.status.lose();
+    }
+
+    /// The statement that checks this lock. Readers and holders of permits have none: other holders can have the lock at the
+    /// same time, with greater fences, so the check would say nothing about the order of the writes.
+    pub(crate) async fn statement(&self) -> Result<SqlStatement> {
+        self.check_held()?;
+        match self.turn.slot.lane {
+            Lane::Mutex | Lane::Fair(_) | Lane::Write => {}
+            Lane::Read | Lane::Permits(_) => {
+                let message = "readers and holders of permits share the lock, so a transaction cannot check it; use a \
+                               mutex or the lock of the writer";
+                return Err(Error::misused(message).during("fence").at(self.key()));
+            }
+        }
+        let (holding, fence) = (self.holding(), self.fence());
+        self.handle.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
     }
 
     pub(crate) fn check_held(&self) -> Result<()> {
@@ -247,22 +221,101 @@ impl Guard {
     }
 }
 
-impl fmt::Debug for Guard {
+impl Guard {
+    /// A statement for your own transaction, on a store that is a database (PostgreSQL, MySQL or MariaDB). In this
+    /// transaction it checks that this guard's claim holds the lock, and until the transaction ends the store grants the
+    /// lock to no other client, even if the lease expires or an operator takes the lock away. So two holders never commit
+    /// work at once.
+    /// The crate `bandog-sqlx` executes it (`guard.fence_in(&mut tx)`); with any other client of the database, execute it
+    /// yourself.
+    ///
+    /// - Execute it as the last statement before the commit, in the database of the locks. The guard must exist until
+    ///   the commit has returned: after it is dropped, another call of this client can get the lock.
+    /// - If the lock is lost, the database refuses the statement. On PostgreSQL, the transaction then cannot commit; on
+    ///   MySQL and MariaDB, roll it back. [`SqlStatement::refusal`] recognizes this error.
+    /// - Renewals and other locks are not delayed by the open transaction.
+    ///
+    /// `docs/postgres.md` has an example, and this page and `docs/mysql.md` say what happens at each isolation level.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Lost`: the lock was lost before.
+    /// - `ErrorKind::Unsupported`: the store is no database in which users have transactions.
+    /// - `ErrorKind::Closed`: the client was closed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn fence_sql(&self) -> Result<SqlStatement> {
+        self.statement().await
+    }
+
+    /// Turns the lock of a writer into the lock of a reader. See [`crate::WriteGuard::downgrade`].
+    pub(crate) async fn downgrade(self) -> Result<Guard<Shared>> {
+        let key = self.key().clone();
+        let Some(turn) = Arc::into_inner(self.turn) else {
+            let message = "the owner has other guards of this lock, so it cannot become a read lock";
+            return Err(Error::misused(message).during("downgrade").at(&key));
+        };
+        turn.check_held()?;
+        let (reply, answer) = oneshot::channel();
+        // The slot replaces the terms by those of the hold.
+        let (terms, ticket, owner) =
+            (self.handle.terms(Kind::Read)?, self.handle.ticket(), turn.owner.clone().map(Owner::of));
+        let (patience, caller, wait) = (Patience::Forever, Caller::present(), Wait::default());
+        let (can_deadlock, max_waiters) = (false, None);
+        let call = Call { ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply, wait };
+        let (slot, hold, turn_ticket) = (turn.slot.clone(), turn.hold, turn.ticket);
+        self.handle.send(Msg::Downgrade { slot, hold, turn: turn_ticket, call: Box::new(call) })?;
+        // `turn` is kept until the answer, so that its status stays that of a held lock.
+        match answer.await.map_err(|_| Error::closed().during("downgrade").at(&key))?? {
+            Some(TurnGrant::New(reader)) => Ok(Guard::of(reader, self.handle)),
+            Some(TurnGrant::Shared) | None => Err(Error::lost(&key)),
+        }
+    }
+}
+
+/// The same guard, for code that treats all holders alike.
+impl From<Guard> for Guard<Shared> {
+    fn from(guard: Guard) -> Self {
+        Self::of(guard.turn, guard.handle)
+    }
+}
+
+impl<S> fmt::Debug for Guard<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut guard = f.debug_struct("Guard");
         guard.field("key", self.key()).field("fence", &self.fence().get()).field("lost", &self.is_lost()).finish()
     }
 }
 
-/// A future that resolves when its lock is lost. See [`Guard::lost`].
+/// A future that resolves when its lock is lost, or the first of several locks. See [`Guard::lost`].
 #[derive(Debug, Clone)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Lost(DeadlineWatch);
+pub struct Lost(Watches);
 
-/// A future that resolves shortly before its lock is lost. See [`Guard::expiring`].
+/// A future that resolves shortly before its lock is lost, or the first of several locks. See [`Guard::expiring`].
 #[derive(Debug, Clone)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Expiring(DeadlineWatch);
+pub struct Expiring(Watches);
+
+impl Lost {
+    /// The result of the body. If the lock is lost before that, drops the body, and returns the error of `check`.
+    pub(crate) async fn or<T>(self, check: impl Fn() -> Result<()>, body: impl Future<Output = T>) -> Result<T> {
+        match select(self, pin!(body)).await {
+            Either::Left(((), _)) => Err(check().err().unwrap_or_else(Error::closed)),
+            Either::Right((value, _)) => Ok(value),
+        }
+    }
+
+    pub(crate) fn of_any(each: impl IntoIterator<Item = Self>) -> Self {
+        Self(Watches::Several(each.into_iter().map(|lost| lost.0).collect()))
+    }
+}
+
+impl Expiring {
+    pub(crate) fn of_any(each: impl IntoIterator<Item = Self>) -> Self {
+        Self(Watches::Several(each.into_iter().map(|expiring| expiring.0).collect()))
+    }
+}
 
 impl Future for Lost {
     type Output = ();
@@ -277,6 +330,26 @@ impl Future for Expiring {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         self.0.poll(context)
+    }
+}
+
+/// The watches of one lock or of several.
+#[derive(Debug, Clone)]
+enum Watches {
+    One(DeadlineWatch),
+    Several(Vec<Watches>),
+}
+
+impl Watches {
+    /// Ready if one of the watches is ready.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::One(watch) => watch.poll(context),
+            Self::Several(watches) => {
+                let is_ready = watches.iter_mut().any(|watch| watch.poll(context).is_ready());
+                if is_ready { Poll::Ready(()) } else { Poll::Pending }
+            }
+        }
     }
 }
 

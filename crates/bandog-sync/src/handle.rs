@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    num::{NonZeroU8, NonZeroUsize},
+    num::NonZeroU8,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -69,7 +69,7 @@ impl Handle {
         backend: impl Backend,
         member: Member,
         terms: Terms,
-        max_waiting: NonZeroUsize,
+        max_waiting: usize,
         clock: Clock,
         on_current_runtime: bool,
     ) -> Result<Arc<Self>> {
@@ -78,8 +78,7 @@ impl Handle {
         let identity = format!("{}@{}", member.program, member.host);
         let profile = StoreProfile::of(backend.profile());
         let numbers = Arc::new(AtomicU64::new(1));
-        let engine =
-            Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages, Arc::clone(&numbers));
+        let engine = Engine::new(Arc::new(backend), member, terms, max_waiting, clock, messages, Arc::clone(&numbers));
         let runner =
             if on_current_runtime { Runner::on_current_runtime(engine)? } else { Runner::on_own_thread(engine)? };
         let (outage_reporters, denial_logged) = (AtomicUsize::new(0), AtomicBool::new(false));

@@ -306,16 +306,16 @@ async fn answered(
     let mut last_begin = begin + timeout * 2;
     let (mut turn, mut maybe_applied) = (None, false);
     loop {
-        // An operation that was perhaps applied does not wait, because the store forgets it after some time.
+        // An operation that may have been applied does not wait, because the store forgets it after some time.
         if turn.is_none() && !maybe_applied && running.needs_turn() {
             let next = running.turn(timeout * 3).await.ok_or_else(no_answer)?;
             running.pause(&next, timeout).await;
-            // Perhaps the store has answered other operations meanwhile.
+            // The store may have answered other operations meanwhile.
             last_begin = last_begin.max(running.silent_since() + timeout * 2);
             turn = Some(next);
         }
-        // Until then, the store remembers an operation that was perhaps applied. This time passes during a stop of the
-        // process or of its machine.
+        // Until then, the store remembers an operation that may have been applied. This time passes during a stop of
+        // the process or of its machine.
         let known_until = begin + operation.remember * 3 / 4;
         let is_forgotten = || maybe_applied && clock.now() >= known_until;
         begin = clock.now();

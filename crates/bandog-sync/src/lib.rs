@@ -48,12 +48,12 @@ mod turn;
 mod turn_status;
 mod unused;
 
-pub use all::{All, AllExpiring, AllGuard, AllLost, AnyLock, all};
+pub use all::{All, AllGuard, AnyLock, all};
 pub use barrier::{Arrival, Barrier};
 pub use client::Client;
 pub use detached::Token;
 pub use election::{Election, Leader, Leadership, Observer};
-pub use guard::{Expiring, Guard, Lost};
+pub use guard::{Exclusive, Expiring, Guard, Lost, Shared};
 #[doc(hidden)]
 pub use handle::OutageReporter;
 pub use health::Health;
@@ -63,6 +63,7 @@ pub use notifications::Notifications;
 pub use options::ClientOptions;
 pub use owner::Owner;
 pub use profile::StoreProfile;
+pub use records::ClientRecords;
 pub use rwlock::{RwLock, WriteGuard};
 pub use semaphore::Semaphore;
 #[doc(hidden)]

@@ -2,10 +2,9 @@
 //! twins pass their calls on to this type. A *turn* begins when a call gets the lock, and ends when the last guard of
 //! the turn is dropped.
 
-use std::{num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Key, Kind, MAX_TTL, Result, check_ttl, rounded};
-use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
@@ -87,8 +86,12 @@ impl Lock {
         Self { owner: Some(owner.clone()), ..self }
     }
 
+    pub(crate) fn has_owner(&self) -> bool {
+        self.owner.is_some()
+    }
+
     /// Waits for the lock without a limit.
-    pub(crate) async fn acquire(&self) -> Result<Guard> {
+    pub(crate) async fn acquire<S>(&self) -> Result<Guard<S>> {
         match self.request(Patience::Forever).await? {
             Some(guard) => Ok(guard),
             None => Err(Error::unavailable("the engine ended a wait that has no time limit")),
@@ -111,25 +114,19 @@ impl Lock {
 
     /// Waits for the lock, for at most this time. If the time is zero, the call ends with the first answer of the
     /// store.
-    pub(crate) async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        if wait > MAX_TTL {
+    pub(crate) async fn try_acquire_for<S>(&self, limit: Duration) -> Result<Option<Guard<S>>> {
+        if limit > MAX_TTL {
             return Err(Error::misused(format!(
-                "the wait is {wait:?}; at most 365 days are allowed (lock() has no limit)"
+                "the wait is {limit:?}; at most 365 days are allowed (lock() has no limit)"
             )));
         }
-        self.request(if wait.is_zero() { Patience::Once } else { Patience::For(wait) }).await
+        self.request(if limit.is_zero() { Patience::Once } else { Patience::For(limit) }).await
     }
 
     /// Locks, runs the body and releases the lock. If the lock is lost, the body is dropped.
-    pub(crate) async fn run<T>(&self, body: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
+    pub(crate) async fn run<S, T>(&self, body: impl AsyncFnOnce(&Guard<S>) -> T) -> Result<T> {
         let guard = self.acquire().await?;
-        let value = match select(guard.lost(), pin!(body(&guard))).await {
-            Either::Left(((), _)) => {
-                guard.check_held()?;
-                return Err(Error::lost(guard.key()));
-            }
-            Either::Right((value, _)) => value,
-        };
+        let value = guard.lost().or(|| guard.check_held(), body(&guard)).await?;
         // The lock was held until the body ended, so the value is valid even if the release fails.
         let _ = guard.release().await;
         Ok(value)
@@ -154,7 +151,7 @@ impl Lock {
         self
     }
 
-    async fn request(&self, patience: Patience) -> Result<Option<Guard>> {
+    async fn request<S>(&self, patience: Patience) -> Result<Option<Guard<S>>> {
         let key = self.key()?;
         let terms = *self.terms.as_ref().map_err(Error::clone)?;
         let ticket = self.handle.ticket();
@@ -194,7 +191,7 @@ struct QueuedCall<'a> {
 
 impl QueuedCall<'_> {
     /// Waits for the engine's answer.
-    async fn wait(&mut self, answer: oneshot::Receiver<Result<Option<TurnGrant>>>) -> Result<Option<Guard>> {
+    async fn wait<S>(&mut self, answer: oneshot::Receiver<Result<Option<TurnGrant>>>) -> Result<Option<Guard<S>>> {
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.slot.key))?;
         self.served = true;
         let guard = |turn| Guard::of(turn, Arc::clone(self.handle));

@@ -113,17 +113,17 @@ impl Mutex {
         self.lock.try_acquire_for(Duration::ZERO).await
     }
 
-    /// Waits for the lock, for at most `wait`. The maximum is 365 days. If `wait` is zero, this is [`Mutex::try_lock`].
+    /// Waits for the lock, for at most `limit`. The maximum is 365 days. If `limit` is zero, this is [`Mutex::try_lock`].
     ///
     /// Returns `None` if the lock was held. If the store gave no answer, the call returns an error instead.
     ///
     /// # Errors
-    /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store gave no answer within `wait`.
+    /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store gave no answer within `limit`.
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`].
-    pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.lock.try_acquire_for(wait).await
+    pub async fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
+        self.lock.try_acquire_for(limit).await
     }
 
     /// Locks, runs the body and releases the lock. If the lock is lost, the body's future is dropped.

@@ -4,7 +4,7 @@ use bandog_core::{Error, Notifier, Result, Subscription};
 use tokio::sync::watch;
 
 /// A subscription to a record. It gets a notification each time the record may have changed. Created by
-/// [`Client::subscribe`](crate::Client::subscribe). The subscription ends when this value is dropped. This value does
+/// [`ClientRecords::subscribe`](crate::ClientRecords::subscribe). The subscription ends when this value is dropped. This value does
 /// not keep the client alive.
 #[derive(Debug)]
 pub struct Notifications {

@@ -1,11 +1,8 @@
 //! The options of a client.
 
-use std::{
-    num::{NonZeroU8, NonZeroU32, NonZeroUsize},
-    time::Duration,
-};
+use std::{num::NonZeroU8, time::Duration};
 
-use bandog_core::{Backend, BlockedCalls, ClientId, Clock, Kind, Member, Result, check_ttl};
+use bandog_core::{Backend, BlockedCalls, ClientId, Clock, Error, Kind, Member, Result, check_ttl};
 
 use crate::{Client, engine::MAX_TURNS, handle::Handle, prefix, terms::Terms};
 
@@ -14,11 +11,11 @@ use crate::{Client, engine::MAX_TURNS, handle::Handle, prefix, terms::Terms};
 pub struct ClientOptions {
     // Each field is explained at the method with the same name.
     watchdog: Duration,
-    local_turns: NonZeroU32,
+    local_turns: u32,
     clock: Clock,
     // Set by `on_current_runtime`.
     current_runtime: bool,
-    max_waiting: NonZeroUsize,
+    max_waiting: usize,
     program: Option<String>,
     prefix: String,
     // Set by `lends`.
@@ -26,13 +23,13 @@ pub struct ClientOptions {
 }
 
 /// Default of [`ClientOptions::max_waiting`].
-const MAX_WAITING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99_999);
+const MAX_WAITING: usize = 100_000;
 
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             watchdog: Duration::from_secs(30),
-            local_turns: MAX_TURNS,
+            local_turns: MAX_TURNS.get(),
             clock: Clock::system(),
             current_runtime: false,
             max_waiting: MAX_WAITING,
@@ -72,7 +69,7 @@ impl ClientOptions {
     /// counts as 64, because a client releases a lock after 64 calls, so that other clients can get the lock. With 1,
     /// each call needs a request to the store.
     #[must_use]
-    pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
+    pub fn local_turns(mut self, turns: u32) -> Self {
         self.local_turns = turns;
         self
     }
@@ -102,7 +99,7 @@ impl ClientOptions {
     /// `ErrorKind::Overloaded`. Default: 100,000. Each waiting call takes some hundred bytes of memory. A program with
     /// even more waiting calls usually has a problem that waiting does not solve.
     #[must_use]
-    pub fn max_waiting(mut self, calls: NonZeroUsize) -> Self {
+    pub fn max_waiting(mut self, calls: usize) -> Self {
         self.max_waiting = calls;
         self
     }
@@ -128,7 +125,7 @@ impl ClientOptions {
     }
 
     /// For a client whose holds belong to other processes, too: these processes can wait for locks on behalf of this
-    /// client's holds. So the search for deadlocks also looks for their calls.
+    /// client's holds. So the search for deadlocks includes their calls.
     #[doc(hidden)]
     #[must_use]
     pub fn lends(mut self) -> Self {
@@ -139,16 +136,20 @@ impl ClientOptions {
     /// Starts a client over a backend. This does no I/O.
     ///
     /// # Errors
-    /// - `ErrorKind::Misused`: the ttl or the prefix is not allowed, or the option
+    /// - `ErrorKind::Misused`: the ttl or the prefix is not allowed, `local_turns` or `max_waiting` is 0, or the option
     ///   [`ClientOptions::on_current_runtime`] was used outside a Tokio runtime.
     /// - `ErrorKind::Unavailable`: no thread could be started.
     pub fn over(self, backend: impl Backend) -> Result<Client> {
         let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
         let prefix = prefix::check(self.prefix)?;
+        let of_turns = u8::try_from(self.local_turns.min(MAX_TURNS.get())).ok().and_then(NonZeroU8::new);
+        let fences = of_turns.ok_or_else(|| Error::misused("local_turns is 0; it must be at least 1"))?;
+        if self.max_waiting == 0 {
+            return Err(Error::misused("max_waiting is 0; it must be at least 1"));
+        }
         let here = Member::here(ClientId::random());
         let blocked = BlockedCalls { lends: self.lends, ..BlockedCalls::default() };
         let member = Member { program: self.program.unwrap_or(here.program), prefix, blocked, ..here };
-        let fences = NonZeroU8::try_from(self.local_turns.min(MAX_TURNS)).unwrap_or(NonZeroU8::MAX);
         let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
         Handle::start(backend, member, terms, self.max_waiting, self.clock, self.current_runtime).map(Client::of)
     }

@@ -31,8 +31,8 @@ use crate::turn::OwnerTurns;
 /// # Deadlocks
 /// An owner stands for one flow of code: while one of its calls waits, it releases none of its locks. So the client can
 /// find a deadlock between owners. Example: one owner holds `a` and waits for `b`, and another owner holds `b` and waits
-/// for `a`, perhaps in another process. Within two seconds, the calls of both return `ErrorKind::Deadlock`, and the error
-/// names the circle. The owners keep the locks that they hold; release one of them before the next attempt.
+/// for `a`, possibly in another process. Within two seconds, the calls of both return `ErrorKind::Deadlock`, and the
+/// error names the circle. The owners keep the locks that they hold; release one of them before the next attempt.
 ///
 /// The search finds circles of calls without a time limit ([`crate::Mutex::lock`], [`crate::RwLock::read`],
 /// [`crate::RwLock::write`], [`crate::All::lock`]) through locks that the watchdog renews. It does not find these waits:

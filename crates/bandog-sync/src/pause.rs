@@ -61,6 +61,14 @@ pub(crate) async fn sleep(clock: Clock, time: Duration) {
     .await;
 }
 
+/// Waits for the call until the limit. After that, drops the call and returns `None`.
+pub(crate) async fn at_most<T>(call: impl Future<Output = T>, limit: Duration, clock: Clock) -> Option<T> {
+    match select(pin!(call), pin!(sleep(clock, limit))).await {
+        Either::Left((value, _)) => Some(value),
+        Either::Right(_) => None,
+    }
+}
+
 /// Its drop restores the earlier value of [`POLL_AGAIN`], also if the poll panics.
 struct ResetOnDrop(Option<Duration>);
 

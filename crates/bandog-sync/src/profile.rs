@@ -1,10 +1,10 @@
-//! What a store can do, for programs that check it at their start.
+//! The capabilities of a store, for programs that check it at their start.
 
 use std::time::Duration;
 
 use bandog_core::{Kinds, Profile, SqlDialect};
 
-/// What a store can do. Returned by [`Client::profile`](crate::Client::profile).
+/// The capabilities of a store. Returned by [`Client::profile`](crate::Client::profile).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreProfile {

@@ -4,7 +4,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use bandog_core::{Kind, Result};
 
-use crate::{Client, Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options};
+use crate::{Client, Guard, Owner, guard::Shared, handle::Handle, lock::Lock, lock_options::lock_options};
 
 /// A named lock with many readers or one writer, among all clients of the same store.
 ///
@@ -87,7 +87,7 @@ impl RwLock {
     /// # Cancel safety
     /// If the future is dropped, the call leaves the queue. If the store grants the lock after that, the lock goes to
     /// other waiting readers or is released.
-    pub async fn read(&self) -> Result<Guard> {
+    pub async fn read(&self) -> Result<Guard<Shared>> {
         self.read.acquire().await
     }
 
@@ -98,20 +98,40 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`RwLock::read`].
-    pub async fn try_read(&self) -> Result<Option<Guard>> {
+    pub async fn try_read(&self) -> Result<Option<Guard<Shared>>> {
         self.try_read_for(Duration::ZERO).await
     }
 
-    /// Waits for the lock as a reader, for at most `wait`. The maximum is 365 days. If `wait` is zero, this is
+    /// Waits for the lock as a reader, for at most `limit`. The maximum is 365 days. If `limit` is zero, this is
     /// [`RwLock::try_read`].
     ///
     /// # Errors
-    /// As [`RwLock::read`], and `ErrorKind::Unavailable` if the store gave no answer within `wait`.
+    /// As [`RwLock::read`], and `ErrorKind::Unavailable` if the store gave no answer within `limit`.
     ///
     /// # Cancel safety
     /// As [`RwLock::read`].
-    pub async fn try_read_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.read.try_acquire_for(wait).await
+    pub async fn try_read_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
+        self.read.try_acquire_for(limit).await
+    }
+
+    /// Locks as a reader, runs the body and releases the lock. If the lock is lost, the body's future is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::testing::client();
+    /// # async fn count_articles() -> u32 { 3 }
+    /// let articles = client.rwlock("catalogue").run_read(async |_guard| count_articles().await).await?;
+    /// assert_eq!(articles, 3);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RwLock::read`], and `ErrorKind::Lost` if the lock was lost before the body ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, first the body is dropped, and then the lock is released.
+    pub async fn run_read<T>(&self, body: impl AsyncFnOnce(&Guard<Shared>) -> T) -> Result<T> {
+        self.read.run(body).await
     }
 
     /// Waits until the lock is free, and takes it as the writer. While this call waits, new readers wait, too.
@@ -137,16 +157,27 @@ impl RwLock {
         self.try_write_for(Duration::ZERO).await
     }
 
-    /// Waits for the lock as the writer, for at most `wait`. The maximum is 365 days. If `wait` is zero, this is
+    /// Waits for the lock as the writer, for at most `limit`. The maximum is 365 days. If `limit` is zero, this is
     /// [`RwLock::try_write`].
     ///
     /// # Errors
-    /// As [`RwLock::write`], and `ErrorKind::Unavailable` if the store gave no answer within `wait`.
+    /// As [`RwLock::write`], and `ErrorKind::Unavailable` if the store gave no answer within `limit`.
     ///
     /// # Cancel safety
     /// As [`RwLock::write`].
-    pub async fn try_write_for(&self, wait: Duration) -> Result<Option<WriteGuard>> {
-        Ok(self.write.try_acquire_for(wait).await?.map(WriteGuard))
+    pub async fn try_write_for(&self, limit: Duration) -> Result<Option<WriteGuard>> {
+        Ok(self.write.try_acquire_for(limit).await?.map(WriteGuard))
+    }
+
+    /// Locks as the writer, runs the body and releases the lock. If the lock is lost, the body's future is dropped.
+    ///
+    /// # Errors
+    /// As [`RwLock::write`], and `ErrorKind::Lost` if the lock was lost before the body ended.
+    ///
+    /// # Cancel safety
+    /// As [`RwLock::run_read`].
+    pub async fn run_write<T>(&self, body: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
+        self.write.run(body).await
     }
 }
 
@@ -181,7 +212,7 @@ impl WriteGuard {
     ///
     /// # Cancel safety
     /// If the future is dropped, the lock is released, as a write lock or as a read lock.
-    pub async fn downgrade(self) -> Result<Guard> {
+    pub async fn downgrade(self) -> Result<Guard<Shared>> {
         self.0.downgrade().await
     }
 
@@ -205,9 +236,16 @@ impl Deref for WriteGuard {
     }
 }
 
-/// The same guard, without the downgrade. Code that treats readers and writers alike can use it.
+/// The same guard, without the downgrade.
 impl From<WriteGuard> for Guard {
     fn from(guard: WriteGuard) -> Self {
         guard.0
+    }
+}
+
+/// The same guard, for code that treats readers and writers alike.
+impl From<WriteGuard> for Guard<Shared> {
+    fn from(guard: WriteGuard) -> Self {
+        guard.0.into()
     }
 }

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Kind, Result};
 
-use crate::{Client, Guard, handle::Handle, lock::Lock, lock_options::lock_options};
+use crate::{Client, Guard, guard::Shared, handle::Handle, lock::Lock, lock_options::lock_options};
 
 /// A named number of permits, among all clients of the same store. A call takes one permit, or another number of permits
 /// ([`Semaphore::permits`]), and gets all of them or none.
@@ -82,7 +82,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If the future is dropped, the call leaves the queue. If the store grants the permits after that, they go to the
     /// next waiting call or are released.
-    pub async fn acquire(&self) -> Result<Guard> {
+    pub async fn acquire(&self) -> Result<Guard<Shared>> {
         self.lock.acquire().await
     }
 
@@ -94,25 +94,45 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
+    pub async fn try_acquire(&self) -> Result<Option<Guard<Shared>>> {
         self.lock.try_acquire_for(Duration::ZERO).await
     }
 
-    /// Waits for the permits, for at most `wait`. The maximum is 365 days. If `wait` is zero, this is
+    /// Waits for the permits, for at most `limit`. The maximum is 365 days. If `limit` is zero, this is
     /// [`Semaphore::try_acquire`].
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`], and `ErrorKind::Unavailable` if the store gave no answer within `wait`.
+    /// As [`Semaphore::acquire`], and `ErrorKind::Unavailable` if the store gave no answer within `limit`.
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].
-    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.lock.try_acquire_for(wait).await
+    pub async fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
+        self.lock.try_acquire_for(limit).await
+    }
+
+    /// Takes the permits, runs the body and releases the permits. If they are lost, the body's future is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::testing::client();
+    /// # async fn render() -> u32 { 24 }
+    /// let frames = client.semaphore("gpu", 3).run(async |_guard| render().await).await?;
+    /// assert_eq!(frames, 24);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`], and `ErrorKind::Lost` if the permits were lost before the body ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, first the body is dropped, and then the permits are released.
+    pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard<Shared>) -> T) -> Result<T> {
+        self.lock.run(body).await
     }
 
     /// Changes the limit: the number of permits that the store has for this semaphore. Returns the limit before, or None
-    /// if the semaphore is new. If the new limit is smaller than
-    /// the number of permits in use, no permits are granted until enough of them are released.
+    /// if the semaphore is new. If the new limit is smaller than the number of permits in use, no permits are granted until
+    /// enough of them are released.
     ///
     /// Handles name the limit with which they were made. The store accepts the new limit and the limit before the last
     /// change, so clients can change to the new limit one after another. A client with the old limit never takes more

@@ -1,4 +1,4 @@
-//! What a call asks for, and the numbers of calls and holds.
+//! The terms of a call, and the numbers of calls and holds.
 
 use std::{num::NonZeroU8, time::Duration};
 

@@ -28,7 +28,7 @@ pub(crate) type Report = oneshot::Sender<Result<()>>;
 pub(crate) struct Turn {
     /// The slot of the engine that has the hold.
     pub(crate) slot: SlotId,
-    /// What the turn holds.
+    /// The kind of the hold.
     pub(crate) kind: Kind,
     pub(crate) hold: HoldId,
     /// The ticket of the call that got the turn.
@@ -48,7 +48,7 @@ pub(crate) struct Turn {
     pub(crate) client: Arc<dyn TurnClient>,
 }
 
-/// What a turn, and the engine that begins it, need of their client.
+/// The client, as a turn and the engine that begins it need it.
 pub(crate) trait TurnClient: Send + Sync {
     fn clock(&self) -> Clock;
 
@@ -133,7 +133,7 @@ struct LockEntry {
 
 struct OwnerCall {
     ticket: Ticket,
-    /// What the call asks for.
+    /// The kind that the call asks for.
     kind: Kind,
     /// Whether a turn of this call lasts until its guards are dropped. If not, it has a fixed lease or a maximum duration.
     lasts: bool,

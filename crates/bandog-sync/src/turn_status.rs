@@ -21,7 +21,7 @@ const RELEASED: u64 = u64::MAX - 1;
 /// The status of one turn. A guard reads the status without a message to the engine. A turn that is lost stays lost.
 ///
 /// The status is one number. A deadline in nanoseconds is never zero, and the two largest numbers are centuries in the
-/// future. So a deadline never equals `LOST`, `CLOSED` or `RELEASED`, which tell how the turn ended.
+/// future. So a deadline never equals `LOST`, `CLOSED` or `RELEASED`, which record the end of the turn.
 #[derive(Debug)]
 pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.

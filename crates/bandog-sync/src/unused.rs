@@ -72,10 +72,10 @@ impl Client {
     ///
     /// # Cancel safety
     /// If the future is dropped, the names that were read before are forgotten.
-    pub async fn forget_unused(&self, pattern: Pattern, unused_for: Duration) -> Result<u64> {
+    pub async fn forget_unused(&self, pattern: Pattern, unused_for: Duration) -> Result<usize> {
         let (mut sweep, mut forgotten) = (self.sweep(pattern, unused_for, IfUnused::Forget)?, 0);
         while let Some(part) = sweep.next().await? {
-            forgotten += part.unused.len() as u64;
+            forgotten += part.unused.len();
         }
         Ok(forgotten)
     }

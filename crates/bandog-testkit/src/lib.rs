@@ -15,7 +15,7 @@
 //! - [`ZooKeeperEnsemble`]: several such servers that elect a leader.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
 //! - [`Process`]: a child process. A test can send signals to the child and wait for lines of its output.
-//! - [`Ear`]: captures `tracing` events.
+//! - [`LogCapture`]: captures `tracing` events.
 //! - [`fuzz`]: random inputs for parsers.
 //! - [`eventually()`] and [`eventually_async`]: wait until a condition is true, instead of waiting for a fixed time.
 //!
@@ -23,11 +23,11 @@
 
 mod authority;
 mod cluster;
-mod ear;
 mod ensemble;
 mod eventually;
 pub mod fuzz;
 mod keeper;
+mod log_capture;
 mod mariadb;
 mod pgbouncer;
 mod port;
@@ -43,9 +43,9 @@ mod zookeeper;
 
 pub use authority::{Authority, TlsFiles};
 pub use cluster::{RedisCluster, ReusedCluster, moves};
-pub use ear::Ear;
 pub use ensemble::ZooKeeperEnsemble;
 pub use eventually::{Fact, eventually, eventually_async};
+pub use log_capture::LogCapture;
 pub use mariadb::MariaDbServer;
 pub use pgbouncer::PgBouncer;
 pub use postgres::PostgresServer;

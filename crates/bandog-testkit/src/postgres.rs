@@ -33,7 +33,7 @@ while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 100 ]; do sl
 rm -rf "$0"
 "#;
 
-/// What the server keeps of the password of [`PostgresServer::LOCKS`]. It has one round of hashing instead of 4096, which
+/// The stored verifier of the password of [`PostgresServer::LOCKS`]. It has one round of hashing instead of 4096, which
 /// take a tenth of a second for each connection of a client without optimizations.
 const VERIFIER: &str = "SCRAM-SHA-256$1:YmFuZG9nLXRlc3Qtc2FsdA==$AnhCWy5/+GfwWkHV8Z6mJfNAYLdOaC43OBdgwZ1itsM=:\
                         5ntFaIlDiPyn2U2/ZNpRsU4Xy1PNYSkCnu61p14h/+k=";

@@ -44,7 +44,7 @@ impl Process {
     /// child become pipes.
     ///
     /// If `env_remove` was called on the command, the child does not get this variable. A call of `env_clear` has no
-    /// effect, because a [`Command`] does not tell whether `env_clear` was called.
+    /// effect, because a [`Command`] does not show whether `env_clear` was called.
     #[must_use]
     #[track_caller]
     pub fn spawn(command: &Command) -> Self {

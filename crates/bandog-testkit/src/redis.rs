@@ -50,7 +50,7 @@ pub struct RedisServer {
     child: Mutex<Option<Child>>,
 }
 
-/// What the program does.
+/// The mode of the program.
 #[derive(Debug)]
 pub(crate) enum Mode {
     /// It stores data.

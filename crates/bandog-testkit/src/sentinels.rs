@@ -131,14 +131,14 @@ impl Sentinels {
     /// Waits until each sentinel knows all other sentinels, and this number of replicas.
     #[track_caller]
     fn wait_until_complete(&self, replicas: &str) {
-        // By default, a sentinel announces itself every 2 s. For the start only, it does so more often.
+        // By default, a sentinel publishes its address every 2 s. This interval is shorter at the start only.
         let is_adjustable = RedisServer::version().is_since(7, 0);
-        let announce_every = |millis| {
+        let publish_every = |millis| {
             for sentinel in self.sentinels.iter().filter(|_| is_adjustable) {
                 assert_eq!(sentinel.cmd(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", millis]).text(), "OK");
             }
         };
-        announce_every("100");
+        publish_every("100");
         let others = (self.sentinels.len() - 1).to_string();
         for sentinel in &self.sentinels {
             eventually(READY_WITHIN, || {
@@ -150,7 +150,7 @@ impl Sentinels {
                 if is_complete { Ok(()) } else { Err(facts.join(" ")) }
             });
         }
-        announce_every("2000");
+        publish_every("2000");
     }
 
     /// The sentinels that run and are not stopped.

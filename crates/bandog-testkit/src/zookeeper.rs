@@ -118,7 +118,7 @@ impl ZooKeeperServer {
         Self::new(lines, Some(number))
     }
 
-    /// What the server says that it is: `leader`, `follower` or `standalone`. None if it does not serve clients.
+    /// The mode that the server reports: `leader`, `follower` or `standalone`. None if it does not serve clients.
     #[must_use]
     pub fn mode(&self) -> Option<String> {
         let answer = self.try_ask("srvr").ok()?;

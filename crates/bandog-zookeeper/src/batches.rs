@@ -20,7 +20,8 @@ use crate::options::NodeAcl;
 /// more than 1 MiB.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// What ZooKeeper adds to the path and the data of a part at most: numbers and lengths of the protocol, and the ACL.
+/// Maximum number of bytes that ZooKeeper adds to the path and the data of a part: numbers and lengths of the protocol,
+/// and the ACL.
 const BYTES_OF_A_PART: usize = 200;
 
 type Result<T, E = ZkError> = std::result::Result<T, E>;
@@ -110,7 +111,7 @@ impl Batches {
     /// Creates a node in a folder that probably exists, together with the other parts of this moment, and lists the folder.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the node is perhaps created.
+    /// If the future is dropped, the node may be created.
     pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
         self.part(|answer| Part::Create(Box::new(creation), answer)).await
     }
@@ -123,7 +124,7 @@ impl Batches {
     /// Deletes a node, together with the other parts of this moment.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the node is perhaps deleted.
+    /// If the future is dropped, the node may be deleted.
     pub(crate) async fn delete(&self, path: &str) -> Result<()> {
         self.part(|answer| Part::Delete(path.to_owned(), answer)).await
     }

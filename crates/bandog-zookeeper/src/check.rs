@@ -27,7 +27,7 @@ const CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 const CLOSED: &str = "it closed the connection without an answer, as if this machine had too many connections to it: \
                       raise its maxClientCnxns (60 by default), or use fewer clients";
 
-/// What a server says about itself.
+/// The answer of a server about itself.
 enum Says {
     /// Its mode: `leader`, `follower`, `observer` or `standalone`.
     Mode(String),
@@ -118,7 +118,7 @@ fn about_server(server: &str, says: &Says) -> Finding {
         Says::NotServing => Finding::danger(
             "server",
             format!("{server} has no connection to the majority of its ensemble"),
-            "look at its log",
+            "check its log",
         ),
         Says::Refused(error) => {
             Finding::danger("server", error.to_string(), "mend the certificates, or remove the server from the URL")
@@ -186,7 +186,7 @@ fn about_requests(limits: &[(&str, Limits)]) -> Option<Finding> {
     ))
 }
 
-/// What a server gives to this client, and what it accepts.
+/// The limits of a server for this client.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// The duration of the session.

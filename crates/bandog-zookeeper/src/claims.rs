@@ -94,18 +94,18 @@ impl Shared {
     }
 
     /// The position of a node of ours. If a grant depends on it, a write proves at the same time that the session is alive, and
-    /// with it the node: for a claim that was granted before, and for one that is perhaps first now.
+    /// with it the node: for a claim that was granted before, and for one that may be first now.
     async fn proven_position(
         &self,
         session: &Session,
         node: &Node,
         path: &str,
     ) -> (Result<(), ZkError>, Result<Position, ZkError>) {
-        let is_perhaps_first = node.waits
+        let may_be_first = node.waits
             && counts_from_creation(node)
             && !self.table.is_watching(node)
             && session.recently_proven().is_none();
-        let needs_proof = node.transaction.is_some() || is_perhaps_first;
+        let needs_proof = node.transaction.is_some() || may_be_first;
         let proof = async { if needs_proof { session.prove().await.map(drop) } else { Ok(()) } };
         futures_util::join!(proof, self.position_of(session, &node.line, path))
     }
@@ -332,7 +332,7 @@ impl Shared {
             }
             written
         } else {
-            // The proof is sent first, so the session was alive when the server looked for the node.
+            // The proof is sent first, so the session was alive when the server checked the node.
             let (proof, stat) = futures_util::join!(session.prove(), session.client.check_stat(path));
             proof.map_err(|error| self.fault(error).ambiguous())?;
             stat
@@ -358,7 +358,7 @@ impl Shared {
         }
         let ahead = match claim.kind {
             Kind::Fair => {
-                // The first node is perhaps that of the holder, and not a place.
+                // The first node may be that of the holder, and not a place.
                 let is_place = match session.client.get_data(&ahead.first).await {
                     Ok((data, _)) => NodeText::read(&data).is_some_and(|text| text.waits),
                     Err(_) => false,
@@ -437,7 +437,7 @@ impl Shared {
         let may_exchange = !matches!(to.kind, Kind::Permits { .. }) && self.table.claim(to.id).is_none();
         let Some(path) = held.filter(|_| may_exchange) else {
             let verdict = self.claim(session, to).await?;
-            // The first request has perhaps created the node of `to`, and not deleted the node of `from`.
+            // The first request may have created the node of `to`, and not have deleted the node of `from`.
             return match (verdict, self.release(session, from).await?) {
                 (Verdict::Busy { .. }, Released::Freed { .. }) => self.claim(session, to).await,
                 (verdict, _) => Ok(verdict),

@@ -29,7 +29,7 @@ struct Recent {
 }
 
 impl Folders {
-    /// Records the use of a lock's folder. Returns whether the folder is perhaps missing, because it was not used lately.
+    /// Records the use of a lock's folder. Returns whether the folder may be missing, because it was not used lately.
     pub(crate) fn is_new(&self, key: &Key) -> bool {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = recent.since.is_none_or(|since| since.elapsed() >= MEMORY);

@@ -33,7 +33,7 @@ pub struct ZooKeeper(pub(crate) Arc<Shared>, Clones);
 /// A value that all clones of a backend share, and nothing else: its count of owners is the number of clones.
 type Clones = Arc<()>;
 
-/// What all clones share.
+/// The state that all clones share.
 pub(crate) struct Shared {
     pub(crate) options: ZooKeeperOptions,
     /// The address, for messages.

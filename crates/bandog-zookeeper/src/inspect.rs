@@ -42,7 +42,7 @@ impl Inspect for ZooKeeper {
     async fn show(&self, key: &Key) -> Result<Row> {
         let row = self.0.request(async |session| {
             let children = self.0.children(session, key).await?;
-            if let Some(semaphore) = self.0.look_at_semaphore(session, key, &children.names).await? {
+            if let Some(semaphore) = self.0.inspect_semaphore(session, key, &children.names).await? {
                 return Ok(semaphore.row(key, session).unwrap_or_else(|| Row::free(key)));
             }
             Ok(self.0.read_queue(session, children).await?.row(key, session))
@@ -75,7 +75,7 @@ impl Inspect for ZooKeeper {
                 return Ok(false);
             }
             if stat.num_children > 0 {
-                // The folder stays. Perhaps an election and another lock share it.
+                // The folder stays. An election and another lock may share it.
                 let names = self.0.names_in(session, &folder).await?;
                 let of_queue = if is_election { Children::of_election } else { Children::of_lock };
                 return Ok(of_queue(folder, names).names.is_empty());
@@ -243,7 +243,7 @@ impl Shared {
     /// The row of a lock that is held. None for a folder of another program: it has no nodes of locks, and their data are
     /// not read.
     async fn listed_row(&self, session: &Session, key: &Key, children: Children) -> Result<Option<Row>, ZkError> {
-        if let Some(semaphore) = self.look_at_semaphore(session, key, &children.names).await? {
+        if let Some(semaphore) = self.inspect_semaphore(session, key, &children.names).await? {
             return Ok(semaphore.row(key, session));
         }
         if !children.has_nodes_of_locks() {
@@ -314,7 +314,7 @@ impl Shared {
     async fn evict(&self, session: &Session, key: &Key) -> Result<Result<Option<Row>>, ZkError> {
         loop {
             let children = self.children(session, key).await?;
-            if let Some(semaphore) = self.look_at_semaphore(session, key, &children.names).await? {
+            if let Some(semaphore) = self.inspect_semaphore(session, key, &children.names).await? {
                 let Some(row) = semaphore.row(key, session) else { return Ok(Ok(None)) };
                 match self.evict_permits(session, &semaphore).await? {
                     Ok(true) => return Ok(Ok(Some(row))),

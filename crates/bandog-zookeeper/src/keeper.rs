@@ -17,7 +17,7 @@ use crate::{host::Shared, session::Session, table::Node};
 
 /// Delay before a deletion that had no answer is repeated.
 const RETRY: Duration = Duration::from_millis(200);
-/// The keeper looks at the table at least once in this time.
+/// Maximum interval between two checks of the table.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// Runs until the session ends, or until the backend is dropped.

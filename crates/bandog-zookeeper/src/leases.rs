@@ -67,14 +67,14 @@ impl Leases for ZooKeeper {
         changed.await.map_err(|error| error.during("set_limit").at(key))
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        let announced = self.0.request(async |session| self.0.announce(session, member, ttl).await);
-        announced.await.map_err(|error| error.during("announce"))
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        let registered = self.0.request(async |session| self.0.register(session, member, ttl).await);
+        registered.await.map_err(|error| error.during("register"))
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        let withdrawn = self.0.request(async |session| self.0.withdraw(session, client).await);
-        withdrawn.await.map_err(|error| error.during("withdraw"))
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        let deregistered = self.0.request(async |session| self.0.deregister(session, client).await);
+        deregistered.await.map_err(|error| error.during("deregister"))
     }
 
     /// The last clone closes the session, and with it deletes all nodes of the client. Others wait until the keeper has

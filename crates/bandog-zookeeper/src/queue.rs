@@ -43,7 +43,7 @@ pub(crate) struct Ahead {
     pub(crate) count: usize,
 }
 
-/// What a node waits for.
+/// The event for which a node waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// The deletion of the node with this path: of the node directly before it, or for a reader of the first writer.
@@ -105,7 +105,7 @@ impl Shared {
     ///
     /// The nodes of claims with places of their own have the order of the calls of this function. So their requests are
     /// sent at once, and the first of them also sends the creation of the folder. If the folder is missing nevertheless, and
-    /// there are several such claims, the claim fails, because its next node is perhaps behind those of later claims.
+    /// there are several such claims, the claim fails, because its next node may be behind those of later claims.
     pub(crate) async fn enqueue(
         &self,
         session: &Session,

@@ -21,7 +21,7 @@ const ROWS: usize = 64;
 
 impl Shared {
     /// Writes the row of a client.
-    pub(crate) async fn announce(&self, session: &Session, member: &Member, ttl: Duration) -> Result<(), ZkError> {
+    pub(crate) async fn register(&self, session: &Session, member: &Member, ttl: Duration) -> Result<(), ZkError> {
         let (path, data) = (self.member_path(member.id), text(member, ttl).into_bytes());
         let options = CreateMode::Ephemeral.with_acls(self.options.acl.acls());
         let mut last = ZkError::NoNode;
@@ -42,7 +42,7 @@ impl Shared {
     }
 
     /// Removes the row of a client.
-    pub(crate) async fn withdraw(&self, session: &Session, client: ClientId) -> Result<(), ZkError> {
+    pub(crate) async fn deregister(&self, session: &Session, client: ClientId) -> Result<(), ZkError> {
         match session.client.delete(&self.member_path(client), None).await {
             Ok(()) | Err(ZkError::NoNode) => Ok(()),
             Err(error) => Err(error),

@@ -57,8 +57,8 @@ impl Shared {
                 Renewal::Waiting { .. } => Instant::now() + PLACE,
                 Renewal::Gone => return Ok(renewal),
             };
-            // Meanwhile the keeper has perhaps begun to delete the node, because its time was over. Or the claim has got the
-            // lock, and then the node lasts for longer than a place.
+            // Meanwhile the keeper may have begun to delete the node, because its time was over. Or the claim has got
+            // the lock, and then the node lasts for longer than a place.
             let is_extended = self.table.update_node(claim.id, &node, |present| {
                 if present.waits == node.waits {
                     // No renewal shortens a hold.

@@ -38,7 +38,7 @@ impl Line {
     }
 }
 
-/// One node of a lock. The node exists, or exists perhaps because the answer to its creation was lost.
+/// One node of a lock. The node exists, or may exist because the answer to its creation was lost.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) line: Line,
@@ -57,7 +57,7 @@ pub(crate) struct Node {
     pub(crate) joins: bool,
     /// Whether the node only waits for the lock: see [`crate::nodes::NodeText::waiting`].
     pub(crate) waits: bool,
-    /// Whether the data of the node perhaps say that it waits, although a claim holds the lock with it.
+    /// Whether the data of the node may say that it waits, although a claim holds the lock with it.
     pub(crate) is_unmarked: bool,
     /// The session that created the node.
     pub(crate) session: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Node {
     pub(crate) until: Instant,
     /// Whether a watch reports the deletion of the node.
     pub(crate) is_watched: bool,
-    /// Whether the node was seen over the present connection. A deletion that happened without a connection is perhaps
+    /// Whether the node was seen over the present connection. A deletion that happened without a connection may be
     /// reported late.
     pub(crate) is_seen: bool,
     /// When the folder was last listed for the node while it waited.
@@ -77,7 +77,7 @@ pub(crate) struct Node {
 pub(crate) enum Permits {
     /// None, or the claim is not for permits.
     None,
-    /// The claim perhaps has permits, because the answer to the transaction that takes them was lost.
+    /// The claim may have permits, because the answer to the transaction that takes them was lost.
     Unsure,
     /// The paths of the nodes. The node in the queue does not exist any more.
     Taken(Vec<String>),
@@ -108,9 +108,9 @@ struct Rows {
     last_watch: u64,
     subscribers: HashMap<Line, BTreeMap<u64, Notifier>>,
     last_subscriber: u64,
-    /// The lines that have perhaps lost their last subscriber.
+    /// The lines that may have lost their last subscriber.
     left: BTreeSet<Line>,
-    /// When the keeper looks for nodes that must be deleted.
+    /// The time of the keeper's next check for nodes that must be deleted.
     planned: Option<Instant>,
 }
 
@@ -309,7 +309,7 @@ impl Table {
         self.rows().subscribers.contains_key(line)
     }
 
-    /// The lines that have perhaps lost their last subscriber.
+    /// The lines that may have lost their last subscriber.
     pub(crate) fn left(&self) -> Vec<Line> {
         self.rows().left.iter().cloned().collect()
     }
@@ -355,7 +355,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::{num::NonZeroU32, time::Duration};
+    use std::time::Duration;
 
     use bandog_core::ClientId;
 
@@ -386,16 +386,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_renewal_extends_neither_a_node_that_is_deleted_nor_a_newer_one() {
         let (table, id) = (Table::default(), ClaimId { client: ClientId::random(), number: 1 });
-        let claim = Claim {
-            key: Key::new("a").unwrap(),
-            id,
-            kind: Kind::Fair,
-            ttl: TIME,
-            fences: NonZeroU32::MIN,
-            above: None,
-            joins: true,
-            offers: false,
-        };
+        let claim = Claim { joins: true, ..Claim::new(Key::new("a").unwrap(), id, Kind::Fair, TIME) };
         let (first, second) = (node(&claim, "first"), node(&claim, "second"));
         table.keep_claim(id, first.clone());
         assert!(table.take_due(id, Instant::now()).is_none());

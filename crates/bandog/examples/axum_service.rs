@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What handlers and jobs share.
+/// The state that handlers and jobs share.
 #[derive(Clone)]
 struct App {
     client: Client,

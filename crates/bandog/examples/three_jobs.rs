@@ -12,7 +12,7 @@ use std::error::Error;
 
 use bandog::schedule::{Run, Scheduler, Shared};
 
-/// What the jobs share in this process.
+/// The state that the jobs share in this process.
 struct Shop {
     copy: u32,
 }

@@ -28,8 +28,8 @@
 
 #[doc(inline)]
 pub use bandog_sync::blocking::{
-    All, AllGuard, AnyLock, Barrier, Client, Election, Guard, Latch, Leadership, Lost, Mutex, Observer, RwLock,
-    Semaphore, WriteGuard, all,
+    All, AllGuard, AnyLock, Barrier, Client, Election, Expiring, Guard, Latch, Leadership, Lost, Mutex, Observer,
+    RwLock, Semaphore, WriteGuard, all,
 };
 
 use crate::{ConnectOptions, Result};

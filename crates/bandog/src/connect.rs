@@ -4,7 +4,6 @@ use std::{
     collections::HashMap,
     error::Error as StdError,
     fmt,
-    num::{NonZeroU32, NonZeroUsize},
     sync::{LazyLock, Mutex, PoisonError},
     time::Duration,
 };
@@ -29,8 +28,8 @@ use crate::{
 ///   found. `rediss+cluster://` is the same over TLS. With `?address_map=10.0.0.1:7000>cache-1:17000`, and commas between
 ///   several pairs, a node that the cluster names by the first address is reached at the second one (also of sentinels).
 /// - `redis+sentinel://user:password@host1:26379,host2:26379,host3:26379/MASTER/0`: the master that these sentinels name,
-///   and its successor after a failover. With `?sentinel_password=PASSWORD`, and perhaps `?sentinel_user=USER`, the client
-///   logs in to the sentinels. `rediss+sentinel://` is the same over TLS, with the options of `rediss://`.
+///   and its successor after a failover. With `?sentinel_password=PASSWORD`, and optionally `?sentinel_user=USER`, the
+///   client logs in to the sentinels. `rediss+sentinel://` is the same over TLS, with the options of `rediss://`.
 /// - `redis+quorum://user:password@host1:6379,host2:6379,host3:6379/0`: a majority of several independent Redis servers.
 ///   The URL names three or more servers, and all clients must name the same ones. There are mutexes and read-write locks.
 ///   `rediss+quorum://` is the same over TLS, with the options of `rediss://`.
@@ -40,15 +39,17 @@ use crate::{
 ///   default is `bandog_`. With `?create=false`, the client does not create the tables ([`ConnectOptions::schema_sql`]). A
 ///   pooler between the client and the server is refused; `?pooler=session` allows one that is in this mode.
 ///   The `DATABASE_URL` of a service can be used as it is. For TLS:
-///   `?sslmode=verify-full`, and perhaps `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket: `postgres://user@/database?host=/DIRECTORY`.
+///   `?sslmode=verify-full`, and optionally `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket:
+///   `postgres://user@/database?host=/DIRECTORY`.
 /// - `mysql://user:password@host:3306/database`: a database of MySQL or MariaDB (feature `mysql`), also written `mariadb`.
 ///   The database must exist. `?tables`, `?create` and the options for TLS are those of `postgres`. For a Unix socket:
 ///   `mysql://user@/database?socket=/PATH`.
-/// - A URL of `postgres` or `mysql` with `?layout=shedlock`, and perhaps `&table=NAME`: mutexes are rows of the table of
-///   ShedLock, a Java library, and exclude its jobs. There are no other kinds of locks. `&session_zone=ZONE` is the time zone
-///   of the sessions of ShedLock, which is needed if the times of the table depend on it. With `?mode=rowlock`, `&table=NAME`
-///   and `&column=NAME`, or with `?mode=advisory`, a mutex also locks a row, or takes an advisory lock (on MySQL: `GET_LOCK`),
-///   so it excludes programs that do so by hand. `&connections=NUMBER` is the maximum number of such locks.
+/// - A URL of `postgres` or `mysql` with `?layout=shedlock`, and optionally `&table=NAME`: mutexes are rows of the
+///   table of ShedLock, a Java library, and exclude its jobs. There are no other kinds of locks. `&session_zone=ZONE`
+///   is the time zone of the sessions of ShedLock, which is needed if the times of the table depend on it. With
+///   `?mode=rowlock`, `&table=NAME` and `&column=NAME`, or with `?mode=advisory`, a mutex also locks a row, or takes an
+///   advisory lock (on MySQL: `GET_LOCK`), so it excludes programs that do so by hand. `&connections=NUMBER` is the
+///   maximum number of such locks.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the
 ///   password are those of the scheme `digest`. The lock `orders` is the folder `/folder/orders`, with the layout of
@@ -178,7 +179,7 @@ impl ConnectOptions {
     }
 
     /// The ttl of locks without a lease, as set by [`ConnectOptions::watchdog`] or the URL.
-    pub fn ttl(&self) -> Duration {
+    pub fn get_watchdog(&self) -> Duration {
         self.ttl
     }
 
@@ -191,12 +192,12 @@ impl ConnectOptions {
     }
 
     /// The maximum duration of one request, as set by [`ConnectOptions::timeout`] or the URL. The default is 3 s.
-    pub fn request_timeout(&self) -> Duration {
+    pub fn get_timeout(&self) -> Duration {
         self.parts.timeout.unwrap_or(TIMEOUT)
     }
 
     /// The number of replicas that must acknowledge each grant (`?replicas=` in the URL). The default is 0.
-    pub fn replicas(&self) -> u8 {
+    pub fn get_replicas(&self) -> u8 {
         self.parts.replicas.unwrap_or(0)
     }
 
@@ -274,7 +275,7 @@ impl ConnectOptions {
 
     /// See [`ClientOptions::local_turns`]. The default is 64.
     #[must_use]
-    pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
+    pub fn local_turns(mut self, turns: u32) -> Self {
         self.client = self.client.local_turns(turns);
         self
     }
@@ -289,7 +290,7 @@ impl ConnectOptions {
 
     /// See [`ClientOptions::max_waiting`]. The default is 100,000.
     #[must_use]
-    pub fn max_waiting(mut self, calls: NonZeroUsize) -> Self {
+    pub fn max_waiting(mut self, calls: usize) -> Self {
         self.client = self.client.max_waiting(calls);
         self
     }

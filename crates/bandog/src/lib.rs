@@ -84,10 +84,7 @@ pub mod testing;
 mod url;
 
 #[doc(inline)]
-pub use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, LatchRow, Level, MAX_KEY_LEN, MAX_TTL,
-    MIN_TTL, Member, Outcome, Pattern, Result, Row, SqlDialect, SqlStatement, Waiting,
-};
+pub use bandog_core::{Error, ErrorKind, Fence, Key, Outcome, Pattern, Result, SqlDialect, SqlStatement};
 #[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
@@ -95,30 +92,41 @@ pub use bandog_macros::{locked, scheduled};
 pub use bandog_net::Credentials;
 #[doc(inline)]
 pub use bandog_sync::{
-    All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
-    Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, RwLock, Semaphore, StoreProfile,
-    Token, WriteGuard, all,
+    All, AllGuard, AnyLock, Arrival, Barrier, Client, Election, Exclusive, Expiring, Guard, Health, Latch, Leader,
+    Leadership, Lost, Mutex, Observer, Owner, RwLock, Semaphore, Shared, Token, WriteGuard, all,
 };
 
 pub use self::connect::{ConnectOptions, connect};
-pub use self::url::{redact, without_secrets};
 
 #[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_schedule as schedule;
 
-/// The traits and types for writing a backend.
+/// The types of what operators read: the states of locks, the registered clients, and the findings of a check.
+pub mod admin {
+    #[doc(inline)]
+    pub use bandog_core::{ClientId, Finding, Holder, LatchRow, Level, Member, Row, Waiting};
+    #[doc(inline)]
+    pub use bandog_sync::StoreProfile;
+
+    pub use crate::url::{redact, without_secrets};
+}
+
+/// The traits and types for writing a backend, and for programs that use one directly.
 ///
 /// The crate `bandog-conformance` of the same repository has the laws, which are tests that every backend must pass.
 /// The docs of `bandog-conformance` show a whole backend of about sixty lines, and its tests.
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{
-        Answer, Backend, BlockedCall, BlockedCalls, Claim, ClaimId, Fences, Hold, Holding, IfUnused, Inspect, Kind,
-        Kinds, LatchAction, LatchAnswer, LatchOperation, Latches, Leases, Line, LockState, MAX_BLOCKED,
-        MAX_BLOCKED_HOLDS, MAX_WAITS, Memory, Moment, NamesPage, Notifier, OperationId, Profile, Reading, Record,
-        Records, Released, Renewal, Step, Subscription, Swap, Swapped, Swaps, Usage, Verdict, Version,
+        Answer, Backend, BlockedCall, BlockedCalls, Claim, ClaimId, Clock, Fences, Hold, Holding, IfUnused, Inspect,
+        Kind, Kinds, LatchAction, LatchAnswer, LatchOperation, Latches, Leases, Line, LockState, MAX_BLOCKED,
+        MAX_BLOCKED_HOLDS, MAX_KEY_LEN, MAX_TTL, MAX_WAITS, MIN_TTL, Memory, Moment, NamesPage, Notifier, OperationId,
+        Profile, QuorumNode, Reading, Record, Records, Released, Renewal, Step, Subscription, Swap, Swapped, Swaps,
+        Usage, Verdict, Version,
     };
+    #[doc(inline)]
+    pub use bandog_sync::{ClientOptions, ClientRecords, Notifications};
 }
 
 /// The examples of the README, which are compiled with the doctests.

@@ -7,7 +7,7 @@ use std::{
     task::Poll,
 };
 
-use crate::{Client, Error, Guard, Mutex, RwLock, Semaphore, WriteGuard};
+use crate::{Client, Error, Guard, Lost, Mutex, RwLock, Semaphore, Shared, WriteGuard};
 
 /// The return type of a locked function, which is a function under `#[bandog::locked]`.
 #[diagnostic::on_unimplemented(
@@ -88,7 +88,7 @@ pub trait Locked<G> {
     fn into_guard(self) -> Option<G>;
 }
 
-impl Locked<Self> for Guard {
+impl<S> Locked<Self> for Guard<S> {
     fn into_guard(self) -> Option<Self> {
         Some(self)
     }
@@ -100,7 +100,7 @@ impl Locked<Self> for WriteGuard {
     }
 }
 
-impl Locked<Self> for crate::blocking::Guard {
+impl<S> Locked<Self> for crate::blocking::Guard<S> {
     fn into_guard(self) -> Option<Self> {
         Some(self)
     }
@@ -135,8 +135,8 @@ pub fn semaphore(client: &Client, name: impl AsRef<str>, limit: u32) -> Semaphor
 
 /// Runs the body and returns its value. If the lock is lost before the body has ended, this function drops the body and
 /// returns `None`.
-pub async fn until_lost<R>(guard: &Guard, body: impl Future<Output = R>) -> Option<R> {
-    let (mut lost, mut body) = (guard.lost(), pin!(body));
+pub async fn until_lost<R>(mut lost: Lost, body: impl Future<Output = R>) -> Option<R> {
+    let mut body = pin!(body);
     poll_fn(|context| match Pin::new(&mut lost).poll(context) {
         Poll::Ready(()) => Poll::Ready(None),
         Poll::Pending => body.as_mut().poll(context).map(Some),
@@ -145,7 +145,7 @@ pub async fn until_lost<R>(guard: &Guard, body: impl Future<Output = R>) -> Opti
 }
 
 /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
-pub async fn end<R>(guard: impl Into<Guard>, value: Option<R>, otherwise: Otherwise<R>) -> R {
+pub async fn end<R>(guard: impl Into<Guard<Shared>>, value: Option<R>, otherwise: Otherwise<R>) -> R {
     let guard = guard.into();
     let key = guard.key().clone();
     let released = guard.release().await;
@@ -153,7 +153,7 @@ pub async fn end<R>(guard: impl Into<Guard>, value: Option<R>, otherwise: Otherw
     value.unwrap_or_else(|| (otherwise.failed)(released.err().unwrap_or_else(|| Error::lost(&key))))
 }
 
-/// Tells the compiler the type `T`. The generated code contains calls of this function only in places that are never
+/// Gives the compiler the type `T`. The generated code contains calls of this function only in places that are never
 /// executed.
 pub fn never<T>() -> T {
     unreachable!("the generated code never executes this call")
@@ -163,7 +163,7 @@ pub fn never<T>() -> T {
 pub mod blocking {
     use super::Otherwise;
     use crate::blocking::{Client, Guard, Mutex, RwLock, Semaphore};
-    use crate::{Error, Result};
+    use crate::{Error, Result, Shared};
 
     /// A client that can make blocking locks. The generated code calls a method and not a function, because a method
     /// call also works on a reference or another pointer to a client. The methods have long names, because the
@@ -214,7 +214,7 @@ pub mod blocking {
     }
 
     /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
-    pub fn end<R>(guard: impl Into<Guard>, value: R, otherwise: Otherwise<R>) -> R {
+    pub fn end<R>(guard: impl Into<Guard<Shared>>, value: R, otherwise: Otherwise<R>) -> R {
         let guard = guard.into();
         let (key, lost) = (guard.key().clone(), guard.is_lost());
         let released = guard.release();

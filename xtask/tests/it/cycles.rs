@@ -142,7 +142,7 @@ fn imports(files: &[(String, String)]) -> BTreeSet<(String, String)> {
     found
 }
 
-/// What a path names.
+/// The target of a path.
 enum Target {
     Module(String),
     /// An item of this module.

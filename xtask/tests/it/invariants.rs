@@ -1,19 +1,18 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 21] = [
+const FLOORS: [(&str, &[&str]); 20] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
     ("bandog-net", &["bandog-core"]),
-    ("bandog-tls", &["bandog-core"]),
     ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-quorum", &["bandog-core"]),
     ("bandog-redis", &["bandog-core", "bandog-net", "bandog-redis-net"]),
-    ("bandog-redis-net", &["bandog-core", "bandog-net", "bandog-tls"]),
-    ("bandog-sql", &["bandog-core", "bandog-net", "bandog-tls"]),
+    ("bandog-redis-net", &["bandog-core", "bandog-net"]),
+    ("bandog-sql", &["bandog-core", "bandog-net"]),
     ("bandog-sqlite", &["bandog-core"]),
-    ("bandog-zookeeper", &["bandog-core", "bandog-net", "bandog-tls"]),
+    ("bandog-zookeeper", &["bandog-core", "bandog-net"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
     ("bandog-sqlx", &["bandog-core", "bandog-schedule", "bandog-sync"]),
     (
@@ -58,8 +57,7 @@ fn core_opens_no_socket() {
 /// A host can have several addresses, the first of which drops all packets.
 #[test]
 fn each_address_of_a_host_is_tried() {
-    let backends =
-        sources(&["bandog-net", "bandog-redis", "bandog-redis-net", "bandog-sql", "bandog-tls", "bandog-zookeeper"]);
+    let backends = sources(&["bandog-net", "bandog-redis", "bandog-redis-net", "bandog-sql", "bandog-zookeeper"]);
     let dials = containing(&backends, &["TcpStream::connect"]);
     assert_eq!(dials, ["crates/bandog-net/src/dial.rs", "crates/bandog-zookeeper/src/servers.rs"]);
 }
@@ -97,7 +95,6 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-redis-net",
         "bandog-sql",
         "bandog-sqlite",
-        "bandog-tls",
         "bandog-zookeeper",
         "bandog",
         "bandog-page",
@@ -125,14 +122,14 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-sql/src/dial",
         "crates/bandog-sql/src/held/keeper.rs", // The connections that hold locks of the database.
         "crates/bandog-sql/src/lane.rs",        // The connections.
-        "crates/bandog-sql/src/listen.rs",      // The connection for notifications.
+        "crates/bandog-sql/src/notifications.rs", // The connection for notifications.
         "crates/bandog-sql/src/mysql/connection.rs", // The connections to MySQL.
         "crates/bandog-sql/src/mysql/dial.rs",  // Files of certificates.
         "crates/bandog-sqlite/src/inspect.rs",  // `check`, which can take long and must not delay the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",
-        "crates/bandog-tls/src/handshake.rs",     // Files of certificates.
+        "crates/bandog-net/src/tls/handshake.rs", // Files of certificates.
         "crates/bandog-zookeeper/src/batches.rs", // The answer to a transaction of several calls.
         "crates/bandog-zookeeper/src/opening.rs", // The keeper of a session.
         "crates/bandog-zookeeper/src/records/subscription.rs", // Watches of records.
@@ -236,20 +233,13 @@ fn feature_flags_are_few_and_written_down() {
         ["default", "mysql", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper", "zookeeper-tls"];
     assert_eq!(table("bandog", "features"), features);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
-    assert_eq!(table("bandog-zookeeper", "features"), ["tls"]);
+    for name in ["bandog-net", "bandog-zookeeper"] {
+        assert_eq!(table(name, "features"), ["tls"], "{name}");
+    }
     for feature in &features[1..] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in [
-        "bandog-core",
-        "bandog-cron",
-        "bandog-macros",
-        "bandog-net",
-        "bandog-redis",
-        "bandog-sqlite",
-        "bandog-tls",
-        "bandog-cli",
-    ] {
+    for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

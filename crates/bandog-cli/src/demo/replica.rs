@@ -130,7 +130,7 @@ async fn on_schedule(
     sweeper: &Arc<Sweeper>,
 ) -> Result<(), DemoFault> {
     let client = store::connect(&schedule.url).await?;
-    let failed = |error| DemoFault::Store(error, bandog::redact(&schedule.url));
+    let failed = |error| DemoFault::Store(error, bandog::admin::redact(&schedule.url));
     let running: Running = Scheduler::over(&client)
         .node(format!("replica {}", brief.number))
         .drain(DRAIN)

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::exit_code::ExitCode;
 
-/// What the user can do next.
+/// The next steps of the user.
 const NEXT: &str = "\
 Take a lock from a shell, in two terminals at once:
   bandog lock stock -- sh -c 'echo I hold fence $BANDOG_FENCE; sleep 5'

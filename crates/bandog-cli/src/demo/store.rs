@@ -70,9 +70,9 @@ impl DemoStore {
     /// Removes the record of the job.
     async fn remove(&self) -> Result<(), Error> {
         let job = Key::new(format!("job/{}", self.job))?;
-        let reading = self.client.read(std::slice::from_ref(&job), &[]).await?;
+        let reading = self.client.records().read(std::slice::from_ref(&job), &[]).await?;
         if let Some(Ok(Some(record))) = reading.records.into_iter().next() {
-            self.client.swap(&[Swap { to: None, ..Swap::new(job, Some(record.version), "") }]).await?;
+            self.client.records().swap(&[Swap { to: None, ..Swap::new(job, Some(record.version), "") }]).await?;
         }
         Ok(())
     }
@@ -103,5 +103,5 @@ fn options(url: &str) -> Result<ConnectOptions, DemoFault> {
 }
 
 fn fault(error: Error, url: &str) -> DemoFault {
-    DemoFault::Store(error, bandog::redact(url))
+    DemoFault::Store(error, bandog::admin::redact(url))
 }

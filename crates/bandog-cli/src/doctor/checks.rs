@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bandog::Finding;
+use bandog::admin::Finding;
 
 use crate::store::Store;
 

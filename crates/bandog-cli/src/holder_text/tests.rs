@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use bandog::{Fence, Holder, Key};
+use bandog::{Fence, Key, admin::Holder};
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_registered_holder_is_named() {
     let key = Key::new("x").unwrap();
     let ann = ann();
     let mut row = held(&key, &format!("{}:7", ann.id), Some(GRANTED));
-    row.tell(&[ann]);
+    row.add_members(&[ann]);
     assert_eq!(holders(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7), since 2026-09-21T14:26:40Z");
     row.holders[0].fence = Some(Fence::new(7));
     assert_eq!(holders(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7)");
@@ -41,7 +41,7 @@ fn the_short_form_has_the_command_and_the_time_of_day() {
     let brief = |fence: Fence| {
         let member = Member { program: "bandog lock -- ./deploy".into(), ..ann() };
         let mut row = held(&key, &format!("{}:7", member.id), Some(fence));
-        row.tell(&[member]);
+        row.add_members(&[member]);
         brief_holders(&row).unwrap()
     };
     assert_eq!(brief(GRANTED), "./deploy (4711 on ci-7) since 2026-09-21T14:26:40Z");

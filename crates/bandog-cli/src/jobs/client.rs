@@ -6,7 +6,8 @@ use std::{
 };
 
 use bandog::{
-    ClientId, Error, Member,
+    Error,
+    admin::{ClientId, Member},
     schedule::{JobRow, Jobs, Pauses, RunRow},
 };
 use bandog_cron::Time;

@@ -198,7 +198,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// Reports once, after [`PATIENCE`], that perhaps no running scheduler has this job.
+    /// Reports once, after [`PATIENCE`], that possibly no running scheduler has this job.
     fn check(&mut self, follower: &Follower<'_>, runs: &[RunRow]) {
         let waits = runs.iter().any(|run| run.id == follower.id && run.state == State::Queued);
         if !waits || runs.iter().any(|run| run.state == State::Running && !run.orphaned) {

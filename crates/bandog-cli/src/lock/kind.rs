@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog::{AnyLock, Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, backend::Kind};
+use bandog::{AnyLock, Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, Shared, backend::Kind};
 
 use crate::fault::Fault;
 
@@ -77,12 +77,12 @@ impl Handle {
 
     /// Waits for the lock: for at most `wait`, or without a limit if `wait` is none. None if the lock was busy for the whole
     /// time.
-    pub(crate) async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Guard>> {
+    pub(crate) async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Guard<Shared>>> {
         if let Some(wait) = wait {
             return self.try_lock_for(wait).await;
         }
         Ok(Some(match self {
-            Self::Mutex(mutex) => mutex.lock().await?,
+            Self::Mutex(mutex) => mutex.lock().await?.into(),
             Self::Read(lock) => lock.read().await?,
             Self::Write(lock) => lock.write().await?.into(),
             Self::Permits(semaphore) => semaphore.acquire().await?,
@@ -90,9 +90,9 @@ impl Handle {
     }
 
     /// Waits for the lock, for at most `wait`. None if the lock was busy for the whole time.
-    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
+    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard<Shared>>> {
         match self {
-            Self::Mutex(mutex) => mutex.try_lock_for(wait).await,
+            Self::Mutex(mutex) => Ok(mutex.try_lock_for(wait).await?.map(Guard::into)),
             Self::Read(lock) => lock.try_read_for(wait).await,
             Self::Write(lock) => Ok(lock.try_write_for(wait).await?.map(Guard::from)),
             Self::Permits(semaphore) => semaphore.try_acquire_for(wait).await,

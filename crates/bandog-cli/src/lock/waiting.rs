@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ErrorKind, Holder};
+use bandog::{Client, ErrorKind, admin::Holder};
 use tokio::time::sleep;
 use tracing::Level;
 

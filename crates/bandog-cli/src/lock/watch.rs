@@ -1,6 +1,9 @@
 //! Watches the child and the lock, and terminates the child when the lock is in danger.
 
-use bandog::{AllGuard, Clock, backend::Moment};
+use bandog::{
+    AllGuard,
+    backend::{Clock, Moment},
+};
 use tokio::time::{interval, sleep};
 
 use super::grace::Grace;

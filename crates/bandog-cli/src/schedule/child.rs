@@ -101,19 +101,19 @@ impl fmt::Display for Failure {
 }
 
 impl CommandSpec {
-    /// The command for a run of this job that has failed for good. Variables tell how it ended. If the directory of the job
-    /// cannot be entered, the command runs in that of bandog: it may be the reason of the failure.
+    /// The command for a run of this job that has failed for good. Variables contain its result. If the directory of
+    /// the job cannot be entered, the command runs in that of bandog: it may be the reason of the failure.
     pub(super) fn after(&self, command: &[OsString], failed: &RunRow) -> Self {
-        let told = [
+        let result = [
             ("BANDOG_STATE", failed.state.as_str().to_owned()),
             ("BANDOG_ERROR", failed.error.clone().unwrap_or_default()),
             ("BANDOG_NODE", failed.node.clone().unwrap_or_default()),
             ("BANDOG_RUN", failed.id.to_string()),
         ];
         // A variable cannot contain a zero byte.
-        let told = told.map(|(name, value)| (name.to_owned(), value.replace('\0', "")));
+        let result = result.map(|(name, value)| (name.to_owned(), value.replace('\0', "")));
         let directory = self.directory.clone().filter(|directory| program::enter(directory).is_ok());
-        let env = self.env.iter().cloned().chain(told).collect();
+        let env = self.env.iter().cloned().chain(result).collect();
         Self { command: command.to_vec(), directory, env, ..self.clone() }
     }
 

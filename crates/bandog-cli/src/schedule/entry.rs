@@ -155,7 +155,7 @@ impl JobEntry {
         let Rare { window, grace, pause_after, revision, scope, store_down } = &self.rare;
         job = set(job, *window, Job::window);
         job = set(job, grace.map(|grace| grace + REPORT), Job::grace);
-        job = set(job, *pause_after, Job::pause_after);
+        job = set(job, pause_after.map(NonZeroU32::get), Job::pause_after);
         job = set(job, *revision, Job::revision);
         job = set(job, *scope, Job::scope);
         job = set(job, *store_down, Job::store_down);

@@ -1,5 +1,5 @@
 //! Forwards the output of a command line by line, in the form that the user has chosen. Keeps the last bytes for the
-//! history.
+//! history. If the reader of bandog's output is slow, the command waits.
 
 use std::{
     collections::VecDeque,

@@ -59,7 +59,7 @@ pub(super) fn enter(directory: &Path) -> Result<(), Missing> {
     access(directory, Access::EXEC_OK).map_err(|_| Missing::ClosedDirectory(directory.to_owned()))
 }
 
-/// What is wrong with the file of a program.
+/// The reason why the file of a program cannot be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     NotFound,

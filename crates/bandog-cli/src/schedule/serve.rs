@@ -68,7 +68,7 @@ const FAILURE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two attempts to start the jobs of a file that was read again.
 const RELOAD_RETRY: Duration = Duration::from_secs(1);
 
-/// What the jobs of each version of the file have in common.
+/// The values that all versions of the file share.
 struct Service<'a> {
     path: &'a Path,
     store: &'a Store,

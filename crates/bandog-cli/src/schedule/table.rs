@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use bandog::MAX_TTL;
+use bandog::backend::MAX_TTL;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},

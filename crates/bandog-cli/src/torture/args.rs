@@ -24,16 +24,16 @@ use crate::{durations, print::Format, store};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 How to read the report:
-  losses announced      a holder lost its lock, and knew it before another client got it
-  losses not announced  another client got the lock, and the first holder did not know it; only
+  losses reported       a holder lost its lock, and knew it before another client got it
+  losses not reported   another client got the lock, and the first holder did not know it; only
                         a resource that checks the fence refuses the first holder
   repeated fences       a grant whose fence is not greater than that of an earlier holder
   longest wait          the longest wait for a lock that is held for milliseconds only
   without a grant       the longest time in which no such lock was granted
 
 Exit codes:
-    0  nothing was broken; announced losses, and errors, are not broken promises
-    1  a loss was not announced, a fence repeated, a worker did not end, or a lock was still
+    0  nothing was broken; reported losses, and errors, are not broken promises
+    1  a loss was not reported, a fence repeated, a worker did not end, or a lock was still
        held at the end
    64  the command line or the URL is wrong, or the store does not have a kind of --kinds
    69  the store does not answer at the start; or at the end, so that names stay behind, which

@@ -19,7 +19,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// Number of names that are removed at the same time.
 pub(super) const TOGETHER: usize = 32;
 
-/// What is left in the store.
+/// The names that are left in the store.
 #[derive(Debug, Default)]
 pub(super) struct Cleaning {
     /// The names whose locks are still held, although all workers have released them and their ttl is over.
@@ -64,7 +64,7 @@ impl Cleaning {
 
 /// The time after which no lock of a client that has ended is held. `lease` is the lease of its locks.
 pub(super) fn patience(options: &ConnectOptions, lease: Option<Duration>) -> Duration {
-    lease.unwrap_or(options.ttl()) + MARGIN
+    lease.unwrap_or(options.get_watchdog()) + MARGIN
 }
 
 /// Removes these names with `forget`, which returns false for a name that is held. A name that is held is tried again until

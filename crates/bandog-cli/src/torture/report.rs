@@ -32,8 +32,10 @@ struct Object<'a> {
     kinds: Vec<&'static str>,
     grants: u64,
     grants_per_second: f64,
-    losses_announced: u64,
-    losses_not_announced: u64,
+    #[serde(rename = "losses_announced")]
+    losses_reported: u64,
+    #[serde(rename = "losses_not_announced")]
+    losses_not_reported: u64,
     repeated_fences: u64,
     hung_workers: usize,
     left_behind: Vec<&'a str>,
@@ -67,8 +69,8 @@ impl Outcome<'_> {
 
     /// Whether a promise was broken.
     fn is_broken(&self) -> bool {
-        let Figures { losses_not_announced, repeated_fences, .. } = self.figures;
-        losses_not_announced > 0 || repeated_fences > 0 || self.hung > 0 || !self.cleaning.held.is_empty()
+        let Figures { losses_not_reported, repeated_fences, .. } = self.figures;
+        losses_not_reported > 0 || repeated_fences > 0 || self.hung > 0 || !self.cleaning.held.is_empty()
     }
 
     fn grants_per_second(&self) -> f64 {
@@ -86,8 +88,8 @@ impl Outcome<'_> {
             kinds: self.plan.kinds(),
             grants,
             grants_per_second: rounded(self.grants_per_second()),
-            losses_announced: self.figures.losses_announced,
-            losses_not_announced: self.figures.losses_not_announced,
+            losses_reported: self.figures.losses_reported,
+            losses_not_reported: self.figures.losses_not_reported,
             repeated_fences: self.figures.repeated_fences,
             hung_workers: self.hung,
             left_behind: self.cleaning.left_behind(),
@@ -107,13 +109,13 @@ impl Outcome<'_> {
         let mut row = |name: &str, value: &str| writeln!(out, "{name:<24}{value}");
         row("duration", &format!("{duration:.1?}"))?;
         row("grants", &format!("{grants} ({:.0} per second)", self.grants_per_second()))?;
-        row("losses announced", &self.figures.losses_announced.to_string())?;
+        row("losses reported", &self.figures.losses_reported.to_string())?;
         let overlap = if longest_overlap.is_zero() {
             String::new()
         } else {
             format!(" (two holders for {longest_overlap:.1?} at most)")
         };
-        row("losses not announced", &format!("{}{overlap}", self.figures.losses_not_announced))?;
+        row("losses not reported", &format!("{}{overlap}", self.figures.losses_not_reported))?;
         row("repeated fences", &self.figures.repeated_fences.to_string())?;
         row("longest wait", &format!("{:.1?}", self.figures.longest_wait))?;
         row("longest without a grant", &format!("{gap:.1?}, from {:.1}s on", gap_at.as_secs_f64()))?;
@@ -141,7 +143,7 @@ impl Outcome<'_> {
         if !self.is_broken() {
             return "nothing was broken";
         }
-        if self.figures.losses_not_announced == 0 {
+        if self.figures.losses_not_reported == 0 {
             return "a promise was broken: please report it, with this output";
         }
         "Locks were lost, and their holders were not notified before others got them. A store that loses data does this, and a \
@@ -161,11 +163,11 @@ pub(super) fn removed_later(prefix: &str) -> String {
 pub(super) fn progress(elapsed: Duration, before: &Figures, now: &Figures, interval: Duration) -> String {
     let errors = now.all_errors() - before.all_errors();
     format!(
-        "{elapsed:.0?}: {:.0} grants per second, {errors} errors in this time; so far {} losses announced, {} not announced, \
-         at most {:.1?} without a grant",
+        "{elapsed:.0?}: {:.0} grants per second, {errors} errors in this time; so far {} losses reported, \
+         {} not reported, at most {:.1?} without a grant",
         per_second(now.grants - before.grants, interval),
-        now.losses_announced,
-        now.losses_not_announced,
+        now.losses_reported,
+        now.losses_not_reported,
         now.longest_gap.0
     )
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Error, ErrorKind, Guard, Result, backend::Kind};
+use bandog::{Error, ErrorKind, Guard, Result, Shared, backend::Kind};
 use bandog_judge::{Breach, Grant, Ledger};
 
 use super::plan::{self, Plan};
@@ -18,8 +18,8 @@ const FINDINGS: usize = 20;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Figures {
     pub(super) grants: u64,
-    pub(super) losses_announced: u64,
-    pub(super) losses_not_announced: u64,
+    pub(super) losses_reported: u64,
+    pub(super) losses_not_reported: u64,
     pub(super) repeated_fences: u64,
     /// The longest wait for a short lock.
     pub(super) longest_wait: Duration,
@@ -49,7 +49,7 @@ type HoldNumber = u64;
 #[derive(Debug)]
 struct Holder {
     worker: usize,
-    guard: Arc<Guard>,
+    guard: Arc<Guard<Shared>>,
     /// The time at which another worker got the lock, although this one was not notified of a loss.
     overtaken: Option<Instant>,
     behind: Option<Behind>,
@@ -142,7 +142,13 @@ impl Tally {
     }
 
     /// Counts a grant, and judges it. The caller must report the end of the use, and must not drop the guard before.
-    pub(super) fn granted(&self, name: usize, worker: usize, kind: Kind, guard: Guard) -> (HoldNumber, Arc<Guard>) {
+    pub(super) fn granted(
+        &self,
+        name: usize,
+        worker: usize,
+        kind: Kind,
+        guard: Guard<Shared>,
+    ) -> (HoldNumber, Arc<Guard<Shared>>) {
         let guard = Arc::new(guard);
         let mut state = self.state();
         let state = &mut *state;
@@ -204,7 +210,7 @@ impl Tally {
                 continue;
             };
             holder.overtaken = Some(Instant::now());
-            state.figures.losses_not_announced += 1;
+            state.figures.losses_not_reported += 1;
             let says = format!(
                 "worker {} with the fence {} was not notified of its loss before another worker got the lock with the fence {newest}",
                 holder.worker, loser.fence
@@ -221,7 +227,7 @@ impl Tally {
     }
 
     /// The worker does not use the lock any more.
-    pub(super) fn ended(&self, number: HoldNumber, guard: &Guard) -> Use {
+    pub(super) fn ended(&self, number: HoldNumber, guard: &Guard<Shared>) -> Use {
         let mut state = self.state();
         let holder = state.holders.remove(&number);
         let figures = &mut state.figures;
@@ -231,7 +237,7 @@ impl Tally {
         } else if let Some(behind) = holder.and_then(|holder| holder.behind) {
             Use::Behind(behind)
         } else if guard.is_lost() {
-            figures.losses_announced += 1;
+            figures.losses_reported += 1;
             Use::Lost
         } else {
             Use::Held
@@ -247,7 +253,7 @@ impl Tally {
             Ok(()) => {}
             // No other worker had the lock before the holder was notified.
             Err(error) if error.kind() == ErrorKind::Lost => {
-                self.state().figures.losses_announced += u64::from(ended == Use::Held);
+                self.state().figures.losses_reported += u64::from(ended == Use::Held);
             }
             Err(error) => self.failed(&error),
         }
@@ -262,7 +268,7 @@ impl Tally {
             figures.repeated_fences += 1;
             "and held the lock"
         } else {
-            figures.losses_not_announced += 1;
+            figures.losses_not_reported += 1;
             "because it was not notified that it had lost the lock before"
         };
         let says = format!("worker {worker} used the lock with the fence {fence} after the fence {before}, {reason}");

@@ -18,9 +18,9 @@ const STUBBORN: &str = r#"
 #[test]
 fn a_lease_ends_its_command_in_time() {
     let place = Place::new();
-    let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let script = "trap 'echo notified; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
     let mut bandog = place.start(&Place::lock("x", &["--lease", "2s"], script));
-    bandog.stdout_line("told", SOON);
+    bandog.stdout_line("notified", SOON);
     ends(&mut bandog, 76);
     let said = bandog.stderr().join("\n");
     assert!(said.contains("bandog: the lease of \"x\"") && said.contains("locks.db"), "{said}");
@@ -54,9 +54,9 @@ fn with_a_kill_after_of_zero_the_child_is_killed_immediately() {
 #[test]
 fn a_stopped_child_is_continued_so_that_it_can_exit() {
     let place = Place::new();
-    let script = "trap 'echo told; exit 0' TERM; kill -STOP $$; while :; do sleep 0.02; done";
+    let script = "trap 'echo notified; exit 0' TERM; kill -STOP $$; while :; do sleep 0.02; done";
     let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "500ms"], script));
-    bandog.stdout_line("told", SOON);
+    bandog.stdout_line("notified", SOON);
     ends(&mut bandog, 76);
 }
 
@@ -93,10 +93,10 @@ fn a_child_that_exits_after_the_loss_is_reported_as_lost() {
 #[test]
 fn the_time_between_term_and_kill_is_kill_after() {
     let place = Place::new();
-    let script = "trap 'echo told' TERM; echo ready; while :; do sleep 0.01; done";
+    let script = "trap 'echo notified' TERM; echo ready; while :; do sleep 0.01; done";
     let mut bandog = place.start(&Place::lock("x", &["--lease", "4s", "--kill-after", "2s"], script));
     bandog.stdout_line("ready", SOON);
-    bandog.stdout_line("told", SOON);
+    bandog.stdout_line("notified", SOON);
     let terminated_at = Instant::now();
     bandog.wait(SOON);
     let grace = terminated_at.elapsed();

@@ -86,12 +86,12 @@ fn background_processes_are_dead_before_the_end_is_reported() {
 #[test]
 fn a_command_may_exit_after_term() {
     let place = Place::new();
-    let script = "trap 'echo told > told; exit 5' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let script = "trap 'echo notified > notified; exit 5' TERM; echo $$ > pid; while :; do sleep 0.02; done";
     let mut keeper = Keeper::of(&place, "20000", script);
     place.pid("pid");
     keeper.send_order(b'e');
     assert_eq!(keeper.reports(), exit(5));
-    assert_eq!(place.written("told"), "told");
+    assert_eq!(place.written("notified"), "notified");
 }
 
 #[test]

@@ -102,21 +102,21 @@ retry = '1 from 10ms'
 command = 'echo $BANDOG_ATTEMPT >> attempts; exit 3'
 env = { WHO = 'me' }
 on_failure = '''
-env | grep -E '^(BANDOG_|WHO)' > told.tmp; mv told.tmp told; while ! [ -e go ]; do sleep 0.02; done; echo >> after'''
+env | grep -E '^(BANDOG_|WHO)' > part; mv part result; while ! [ -e go ]; do sleep 0.02; done; echo >> after'''
 ";
 
 #[test]
-fn the_command_of_a_failure_is_told_what_happened_and_a_stop_waits_for_it() {
+fn the_command_of_a_failure_gets_the_result_and_a_stop_waits_for_it() {
     let place = Place::new();
     file(&place, FAILS);
     let mut node = node(&place, URL, &[]);
-    let told = eventually(SOON, || Some(place.lines("told")).filter(|lines| !lines.is_empty()));
+    let result = eventually(SOON, || Some(place.lines("result")).filter(|lines| !lines.is_empty()));
     assert_eq!(place.lines("attempts"), ["1", "2"]);
     for line in ["BANDOG_JOB=x", "BANDOG_STATE=failed", "BANDOG_ERROR=exit code 3", "BANDOG_ATTEMPT=2", "WHO=me"] {
-        assert!(told.iter().any(|told| told == line), "{line}: {told:?}");
+        assert!(result.iter().any(|found| found == line), "{line}: {result:?}");
     }
     for name in ["BANDOG_TICK=", "BANDOG_NODE=", "BANDOG_RUN=1", "BANDOG_FENCE="] {
-        assert!(told.iter().any(|line| line.starts_with(name) && line.len() > name.len() - 1), "{name}: {told:?}");
+        assert!(result.iter().any(|line| line.starts_with(name) && line.len() > name.len() - 1), "{name}: {result:?}");
     }
     node.stderr_line("bandog: x: failed, runs its on_failure", SOON);
     node.term();
@@ -170,12 +170,12 @@ fn at_the_end_of_the_drain_the_command_of_a_failure_gets_term_and_then_kill() {
 #[test]
 fn a_missing_directory_is_named_and_the_command_of_the_failure_runs_elsewhere() {
     let place = Place::new();
-    let defaults = "[defaults]\non_failure = 'echo $BANDOG_ERROR > part; mv part told'\ndirectory = 'nowhere'\n";
+    let defaults = "[defaults]\non_failure = 'echo $BANDOG_ERROR > part; mv part result'\ndirectory = 'nowhere'\n";
     file(&place, &format!("{defaults}[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'true'\n"));
     let node = node(&place, URL, &[]);
     let fault = "no such directory: \"nowhere\"";
     let warnings: Vec<_> = node.stderr().into_iter().filter(|line| line.contains("until this is corrected")).collect();
     assert_eq!(warnings, [format!("bandog: x: {fault}; its runs will fail until this is corrected")]);
-    assert_eq!(place.written("told"), fault);
+    assert_eq!(place.written("result"), fault);
     stops(node);
 }

@@ -186,13 +186,13 @@ fn a_command_past_its_timeout_is_terminated_with_its_descendants() {
     let place = Place::new();
     let job = "fixed_rate = '1h'\ntimeout = '500ms'\ncommand = '''
         (env -i setsid sh -c 'trap \"\" TERM; echo $$ > lone; while :; do sleep 0.02; done' &)
-        trap 'echo told; exit 7' TERM; echo $$ > pid; while :; do sleep 0.02; done'''";
+        trap 'echo notified; exit 7' TERM; echo $$ > pid; while :; do sleep 0.02; done'''";
     let node = running(&place, job);
     let pids = ["pid", "lone"].map(|name| place.pid(name));
     let run = ended(&place);
     assert_eq!((run.state, run.error.as_deref()), (State::TimedOut, Some("exit code 7")));
     // The note can also contain a message of the shell about its terminated child.
-    assert!(run.note.as_ref().unwrap().contains("told"), "{run:?}");
+    assert!(run.note.as_ref().unwrap().contains("notified"), "{run:?}");
     dead(&pids);
     stops(node);
 }

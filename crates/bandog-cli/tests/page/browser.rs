@@ -78,7 +78,7 @@ impl Browser {
         let browser = Self {
             _process: Process::spawn(&command),
             to: RefCell::new(to),
-            from: listen(from),
+            from: read_messages(from),
             _place: place,
             last: Cell::new(0),
             session: RefCell::new(None),
@@ -96,13 +96,13 @@ impl Browser {
 
     /// Opens an address, on this screen and in London.
     pub(crate) fn open(&self, address: &str, screen: Screen) {
-        self.look_from(screen);
+        self.use_screen(screen);
         self.call("Emulation.setTimezoneOverride", &json!({ "timezoneId": "Europe/London" }));
         self.call("Page.navigate", &json!({ "url": address }));
         eventually(SOON, || self.eval("document.readyState") == "complete");
     }
 
-    pub(crate) fn look_from(&self, Screen { width, height, scheme }: Screen) {
+    pub(crate) fn use_screen(&self, Screen { width, height, scheme }: Screen) {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", &metrics);
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
@@ -231,7 +231,7 @@ impl Browser {
 }
 
 /// The incoming messages; each ends with a zero byte.
-fn listen(from: File) -> Receiver<Value> {
+fn read_messages(from: File) -> Receiver<Value> {
     let (messages, inbox) = channel();
     thread::spawn(move || {
         for message in BufReader::new(from).split(0).map_while(Result::ok) {

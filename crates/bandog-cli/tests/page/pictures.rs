@@ -31,7 +31,7 @@ fn pictures_of_the_docs_can_be_made() {
     take(&fixture, "page-wide-light", Screen { height: 840, ..DESK });
     take(&fixture, "page-wide-dark", Screen { height: 840, scheme: "dark", ..DESK });
     take(&fixture, "page-phone", PHONE);
-    browser.look_from(DESK);
+    browser.use_screen(DESK);
     fixture.unfold("send-invoices");
     let job = Fixture::job("send-invoices");
     browser.says(&format!("{job} .fold"), "× ");
@@ -43,7 +43,7 @@ fn pictures_of_the_docs_can_be_made() {
 
 /// Writes a picture, if the variable is set.
 fn take(fixture: &Fixture, name: &str, screen: Screen) {
-    fixture.browser.look_from(screen);
+    fixture.browser.use_screen(screen);
     let png = base64(&fixture.browser.picture());
     assert!(png.starts_with(b"\x89PNG") && png.len() < MOST, "{name}: {} bytes", png.len());
     if let Some(folder) = env::var_os(FOLDER) {

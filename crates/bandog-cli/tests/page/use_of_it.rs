@@ -17,13 +17,13 @@ fn act(browser: &Browser, job: &str, act: &str, token: &str) {
 
 /// Waits until the page reports a finished action with these words.
 #[track_caller]
-fn told(browser: &Browser, words: &str) {
+fn expect_message(browser: &Browser, words: &str) {
     eventually(SOON, || {
-        let (told, form) = (
-            browser.text("#told"),
+        let (message, form) = (
+            browser.text("#message"),
             browser.eval("[document.querySelector('#ask').open, document.querySelector('#ask').innerText]"),
         );
-        if told.contains(words) { Ok(()) } else { Err(format!("the page says {told:?}; the form: {form}")) }
+        if message.contains(words) { Ok(()) } else { Err(format!("the page says {message:?}; the form: {form}")) }
     });
 }
 
@@ -99,12 +99,12 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     let job = Fixture::job("reconcile-ledger");
     browser.says(&format!("{job} .runs"), "running");
     act(browser, "reconcile-ledger", "cancel", "");
-    told(browser, "cancelled run ");
+    expect_message(browser, "cancelled run ");
     browser.says(&format!("{job} .runs"), "cancelled");
 
     fixture.unfold("report");
     act(browser, "report", "run", "");
-    told(browser, "is requested");
+    expect_message(browser, "is requested");
     browser.says(&format!("{} .last", Fixture::job("report")), "ok in ");
     browser.says(&format!("{} .runs", Fixture::job("report")), "manual");
     // The token is not shown, stored or sent in a URL.
@@ -129,12 +129,12 @@ fn the_page_acts_as_the_command_does() {
     browser.says("#jobs", "warm-cache");
     browser.click("#pause-all");
     submit(browser, &[("reason", "stocktaking")]);
-    told(browser, "all jobs: paused");
+    expect_message(browser, "all jobs: paused");
     browser.says("#nodes", "All jobs are paused");
     browser.says("#pause-all", "Resume all");
     browser.click("#pause-all");
     submit(browser, &[]);
-    told(browser, "all jobs: resumed");
+    expect_message(browser, "all jobs: resumed");
 
     browser.says("#node-acts button", "Pause ");
     browser.click("#node-acts button");
@@ -151,25 +151,25 @@ fn the_page_acts_as_the_command_does() {
     browser.click(&format!("{job} .fold"));
     browser.click(&format!("{job} .runs .part [data-act='again']"));
     submit(browser, &[]);
-    told(browser, "1 tick is requested");
+    expect_message(browser, "1 tick is requested");
     browser.says(&format!("{job} .runs"), "backfill");
 
     fixture.unfold("report");
     browser.click(&format!("{} [data-act='backfill']", Fixture::job("report")));
     browser.says("#ask", "First tick");
     submit(browser, &[("from", "2026-05-04T00:00:00Z"), ("to", "2026-05-05T23:00:00Z")]);
-    told(browser, "2 ticks are requested");
+    expect_message(browser, "2 ticks are requested");
     eventually(SOON, || fixture.api_job("report")["ok"].as_u64() >= Some(2));
     browser.click(&format!("{} [data-act='forget']", Fixture::job("report")));
     submit(browser, &[]);
-    told(browser, "report: forgotten");
+    expect_message(browser, "report: forgotten");
 
     let mut holder = fixture.place.start(&["lock", "deploy", "--url", &fixture.url, "--", "sleep", "1000"]);
     browser.says("#locks", "deploy");
     browser.click("#locks [data-name='deploy']");
     browser.says("#ask", "two clients believe that they hold the lock");
     submit(browser, &[]);
-    told(browser, "deploy: released");
+    expect_message(browser, "deploy: released");
     assert_eq!(holder.wait(SOON).code(), Some(76), "the holder notices the loss");
     fixture.is_clean();
 }
@@ -260,7 +260,7 @@ fn the_layout_does_not_shift_and_fits_the_screen() {
     let browser = &fixture.browser;
     browser.says(&format!("{} .last", Fixture::job("warm-cache")), "ok in ");
     for screen in [PHONE, DESK] {
-        browser.look_from(screen);
+        browser.use_screen(screen);
         let wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
         eventually(SOON, || match browser.eval(wide).as_i64() {
             Some(more) if more <= 0 => Ok(()), // The difference is negative if there is a scroll bar.

@@ -9,7 +9,7 @@ use crate::help::{Place, SOON, dead, ends};
 /// A child that ignores signals, a descendant that left its group, and an orphan. Each writes its pid, and then
 /// repeatedly `a` with its fence into the log.
 const STUBBORN: &str = r#"
-    work='echo $$ > $0; trap "echo told >> told" TERM; n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); echo a $BANDOG_FENCE >> log; sleep 0.005; done'
+    work='echo $$ > $0; trap "echo notified >> notified" TERM; n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); echo a $BANDOG_FENCE >> log; sleep 0.005; done'
     setsid sh -c "$work" left &
     (sh -c "$work" orphan &)
     exec sh -c "$work" child
@@ -34,7 +34,7 @@ fn all_processes_are_dead_before_another_client_can_hold_the_lock() {
     dead(&pids);
     let said = bandog.stderr().join("\n");
     assert!(said.contains("could not be renewed") && said.contains("\"x\""), "{said}");
-    assert!(place.path("told").exists(), "KILL came without TERM");
+    assert!(place.path("notified").exists(), "KILL came without TERM");
     ends(&mut next, 0);
     let log = place.lines("log");
     let first = log.iter().position(|line| line.starts_with('b')).unwrap();
@@ -47,12 +47,12 @@ fn all_processes_are_dead_before_another_client_can_hold_the_lock() {
 fn a_paused_server_ends_the_command_in_time() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = format!("{}?watchdog=3s", redis.url());
-    let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let script = "trap 'echo notified; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
     let mut bandog = place.start(&Place::lock("x", &["--url", &url, "--kill-after", "1s"], script));
     bandog.stdout_line("ready", SOON);
     let start = Instant::now();
     redis.pause();
-    bandog.stdout_line("told", SOON);
+    bandog.stdout_line("notified", SOON);
     ends(&mut bandog, 76);
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     redis.resume();
@@ -113,18 +113,18 @@ fn a_server_that_came_back_empty_ends_the_command() {
     );
     dead(&pids);
     reports(&bandog, "taken away");
-    assert!(place.path("told").exists(), "KILL came without TERM");
+    assert!(place.path("notified").exists(), "KILL came without TERM");
 }
 
 #[test]
 fn a_lock_that_was_forced_ends_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = format!("{}?watchdog=4s", redis.url());
-    let script = "trap 'sleep 0.3; echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let script = "trap 'sleep 0.3; echo notified; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
     let mut bandog = place.start(&Place::lock("x", &["--url", &url, "--kill-after", "2s"], script));
     bandog.stdout_line("ready", SOON);
     redis.cmd(&["DEL", "x"]);
-    bandog.stdout_line("told", SOON);
+    bandog.stdout_line("notified", SOON);
     ends(&mut bandog, 76);
     reports(&bandog, "taken away");
 }

@@ -101,12 +101,12 @@ fn a_server_that_stays_away_ends_the_command_before_its_ttl() {
     for start in Server::each() {
         let (server, place) = (start(), Place::new());
         let url = format!("{}?watchdog=3s", server.url());
-        let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+        let script = "trap 'echo notified; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
         let mut bandog = place.start(&Place::lock("x", &["--url", &url, "--kill-after", "1s"], script));
         bandog.stdout_line("ready", SOON);
         let killed = Instant::now();
         server.kill();
-        bandog.stdout_line("told", SOON);
+        bandog.stdout_line("notified", SOON);
         ends_saying(&mut bandog, 76, &["could not be renewed", "\"x\"", &format!("127.0.0.1:{}", port(&url))]);
         assert!(killed.elapsed() < IN_TIME, "{:?}", killed.elapsed());
 

@@ -97,7 +97,7 @@ fn the_report_in_words_says_that_nothing_was_broken() {
     let ran = place.run(&["torture", "--url", &redis.url(), "--for", "1s", "--hold", "100ms", "--kinds", "mutex,fair"]);
     ran.assert_ended(0, &["take mutex, fair locks", "their names begin with \"bandog-torture:"]);
     for line in
-        ["grants  ", "losses announced  ", "losses not announced    0", "repeated fences  ", "nothing was broken"]
+        ["grants  ", "losses reported  ", "losses not reported     0", "repeated fences  ", "nothing was broken"]
     {
         assert!(ran.stdout.contains(line), "{line}: {}", ran.stdout);
     }
@@ -124,7 +124,7 @@ fn a_server_that_is_killed_and_keeps_its_data_loses_nothing() {
 
 /// The lock disappears from the store. The waiter gets it, and the holder still believes that it holds it.
 #[test]
-fn a_lock_that_is_deleted_is_one_loss_that_was_not_announced() {
+fn a_lock_that_is_deleted_is_one_loss_that_was_not_reported() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let more = ["--for", "10m", "--hold", "10m", "--kinds", "mutex", "--workers", "4"];
     let mut torture = place.start(&options(&redis.url(), &more));
@@ -132,7 +132,7 @@ fn a_lock_that_is_deleted_is_one_loss_that_was_not_announced() {
     redis.cmd(&["DEL", "t:mutex-long-0"]);
     held(&redis, "t:mutex-long-0");
     // The store knows the grant before the worker does.
-    torture.stderr_line("1 not announced", SOON);
+    torture.stderr_line("1 not reported", SOON);
     torture.int();
     let report = reported(&mut torture, 1);
     let counts =
@@ -159,7 +159,7 @@ fn a_server_that_loses_all_data_is_found_for_every_kind() {
         // After a single loss, readers would share the lock with the reader that has lost it.
         eventually(SOON, || {
             redis.cmd(&["FLUSHALL"]);
-            torture.stderr().iter().any(|line| line.contains("not announced") && !line.contains(" 0 not announced"))
+            torture.stderr().iter().any(|line| line.contains("not reported") && !line.contains(" 0 not reported"))
         });
         torture.int();
         let report = reported(&mut torture, 1);

@@ -484,12 +484,12 @@ fn shift(url: &str, name: &str, field: &str, days: i64) {
     runtime.block_on(async {
         let client = bandog::connect(url).await.unwrap();
         let key = bandog::Key::new(format!("job/{name}")).unwrap();
-        let reading = client.read(std::slice::from_ref(&key), &[]).await.unwrap();
+        let reading = client.records().read(std::slice::from_ref(&key), &[]).await.unwrap();
         let record = reading.records.into_iter().next().unwrap().unwrap().unwrap();
         let mut state: Value = serde_json::from_str(&record.value).unwrap();
         state[field] = (state[field].as_i64().unwrap() + days * 86_400_000).into();
         let swap = Swap::new(key, Some(record.version), state.to_string());
-        client.swap(&[swap]).await.unwrap();
+        client.records().swap(&[swap]).await.unwrap();
     });
 }
 

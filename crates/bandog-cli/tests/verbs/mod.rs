@@ -54,7 +54,7 @@ fn release_takes_a_lock_from_its_holder() {
     let store = Store::start();
     let (place, url) = store.place_and_url();
     let url = &format!("{url}?watchdog=5s");
-    let mut first = holder(place, url, "echo in; trap 'echo told' TERM; read word; exit 0");
+    let mut first = holder(place, url, "echo in; trap 'echo notified' TERM; read word; exit 0");
     let fence = place.show("x", &["--url", url])["fence"].as_u64().unwrap();
     let ran = place.run(&["release", "x", "--force", "--json", "--url", url]);
     ran.assert_ended(0, &[]);

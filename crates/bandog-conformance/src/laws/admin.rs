@@ -69,13 +69,13 @@ pub async fn registry<W: World>(world: &W) -> Law {
     create_store(&ours).await?;
     let (first, second) = (member("first"), member("second"));
     assert_eq!(theirs.members().await?, []);
-    ours.announce(&first, world.slack() * 10).await?;
-    ours.announce(&second, world.slack() * 10).await?;
+    ours.register(&first, world.slack() * 10).await?;
+    ours.register(&second, world.slack() * 10).await?;
     assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), second.clone()]));
 
     let names = (0..MAX_WAITS).map(|number| Key::new(format!("{number}: a \"name\" über all")));
     let waiting = Member { waits: names.collect::<Result<_, _>>()?, blocked: blocked(second.id)?, ..second };
-    ours.announce(&waiting, world.slack() * 10).await?;
+    ours.register(&waiting, world.slack() * 10).await?;
     assert_eq!(
         sorted(theirs.members().await?),
         sorted(vec![first.clone(), waiting.clone()]),
@@ -87,13 +87,13 @@ pub async fn registry<W: World>(world: &W) -> Law {
     assert_eq!(theirs.members_of(&sought).await?, std::slice::from_ref(&waiting));
     assert_eq!(theirs.members_of(&[]).await?, []);
 
-    // `withdraw` succeeds even if the client has no row. So a caller can repeat it.
+    // `deregister` succeeds even if the client has no row. So a caller can repeat it.
     for _ in 0..2 {
-        theirs.withdraw(waiting.id).await?;
+        theirs.deregister(waiting.id).await?;
         assert_eq!(theirs.members().await?, std::slice::from_ref(&first));
     }
     let asked = time::Instant::now();
-    ours.announce(&first, world.ttl()).await?;
+    ours.register(&first, world.ttl()).await?;
     let soon = theirs.members().await?;
     assert!(soon == [first] || asked.elapsed() >= world.ttl(), "a row expired before its ttl");
     until_no_rows(world, &theirs).await?;
@@ -244,7 +244,7 @@ fn member(program: &str) -> Member {
     Member { since, host, pid: 4_000_000_000, program, ..Member::here(ClientId::random()) }
 }
 
-/// What a client with one blocked call publishes.
+/// The published calls of a client with one blocked call.
 fn blocked(client: ClientId) -> Result<BlockedCalls, Error> {
     let id = |number| ClaimId { client, number };
     let (key, seen) = (Key::new(" - a \"name\" über all")?, vec![(ClientId::random(), u64::MAX)]);

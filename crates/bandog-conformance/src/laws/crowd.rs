@@ -285,13 +285,13 @@ async fn offer_of<W: World>(world: &W, holder: Kind, waiter: Kind, other: Kind) 
     }
     nothing_left(world, &[]).await;
 
-    // A starving client can withdraw its claim by releasing it. Then the next release makes no offer.
-    let (held, withdrawn, next) = (generous(), starving(), ask(other));
+    // A starving client can cancel its claim by releasing it. Then the next release makes no offer.
+    let (held, cancelled, next) = (generous(), starving(), ask(other));
     assert!(claim(&store, &held).await?.is_some());
-    assert_eq!(claim(&store, &withdrawn).await?, None);
-    assert!(!release(&store, &withdrawn).await?);
+    assert_eq!(claim(&store, &cancelled).await?, None);
+    assert!(!release(&store, &cancelled).await?);
     assert!(release(&store, &held).await?);
-    assert!(claim(&store, &next).await?.is_some(), "a withdrawn claim causes no offer");
+    assert!(claim(&store, &next).await?.is_some(), "a cancelled claim causes no offer");
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
 

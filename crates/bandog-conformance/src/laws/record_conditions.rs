@@ -7,6 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use bandog_core::{Answer, Claim, ClaimId, Error, Holding, Leases, Records, Step, Swap, Swapped, Verdict, Version};
+use bandog_sync::Client;
 use bandog_testkit::eventually_async;
 use tokio::time;
 
@@ -31,7 +32,7 @@ pub async fn record_too_early<W: World>(world: &W) -> Law {
     // For a time more than a hundred years ahead, a store is allowed to return a shorter remaining time.
     let century = HOUR * 24 * 365 * 100;
     for ahead in [Duration::from_secs(20), HOUR, century, century * 10] {
-        let not_before = Some(client.read(&[], &[]).await?.now + ahead);
+        let not_before = Some(client.records().read(&[], &[]).await?.now + ahead);
         let lines = vec![line("ok:0", "early"), line("ok:1", "early")];
         for early in [write(RECORD, Some(first), "two"), delete(RECORD, Some(first)), write("other", None, "one")] {
             let answer = swap(&client, Swap { not_before, lines: lines.clone(), ..early }).await?;
@@ -55,12 +56,12 @@ pub async fn record_too_early<W: World>(world: &W) -> Law {
 pub async fn record_late_enough<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    let now = client.read(&[], &[]).await?.now;
+    let now = client.records().read(&[], &[]).await?.now;
     let mut version = None;
     for time in [now - TICK, now - HOUR, SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - HOUR] {
         version = Some(must_swap(&client, Swap { not_before: Some(time), ..write(RECORD, version, "late") }).await?);
     }
-    let soon = client.read(&[], &[]).await?.now + Duration::from_millis(700);
+    let soon = client.records().read(&[], &[]).await?.now + Duration::from_millis(700);
     let timed = Swap { not_before: Some(soon), ..write(RECORD, version, "in time") };
     if let Swapped::Early(remaining) = swap(&client, timed.clone()).await? {
         assert!(!remaining.is_zero());
@@ -68,7 +69,7 @@ pub async fn record_late_enough<W: World>(world: &W) -> Law {
         must_swap(&client, timed).await?;
     }
     assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some("in time".into()));
-    assert!(client.read(&[], &[]).await?.now >= soon - TICK, "the swap was done before its earliest time");
+    assert!(client.records().read(&[], &[]).await?.now >= soon - TICK, "the swap was done before its earliest time");
     Ok(())
 }
 
@@ -171,7 +172,7 @@ pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     let second = must_swap(&client, write(RECORD, Some(first), "two")).await?;
     let never_sent = bare_claim(NAME, MAX_WAIT);
     let held = Some(Holding { key: never_sent.key, id: never_sent.id });
-    let now = client.read(&[], &[]).await?.now;
+    let now = client.records().read(&[], &[]).await?.now;
     let (early, late) = (Some(now + HOUR), Some(now - HOUR));
     let try_swap = async |from, not_before| {
         let refused = Swap { not_before, held: held.clone(), ..write(RECORD, Some(from), "three") };
@@ -194,8 +195,8 @@ pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
     let mut last_version = None;
     for clock in wrong {
         let client = world.options().clock(clock).over(world.backend())?;
-        let right = world.client().read(&[], &[]).await?.now;
-        let now = client.read(&[], &[]).await?.now;
+        let right = world.client().records().read(&[], &[]).await?.now;
+        let now = client.records().read(&[], &[]).await?.now;
         let off = now.duration_since(right).unwrap_or_default();
         assert!(right <= now && off <= world.slack(), "the store's time is wrong by {off:?}");
         let early = Swap { not_before: Some(now + HOUR / 2), ..write(RECORD, last_version, "early") };
@@ -213,16 +214,16 @@ pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
 }
 
 /// Asserts that the holding does not stand, and that swaps with this holding change nothing.
-async fn assert_not_held(records: &impl Records, holding: &Holding, from: Option<Version>) -> Result<(), Error> {
-    let before = record_and_history(records, RECORD).await?;
+async fn assert_not_held(client: &Client, holding: &Holding, from: Option<Version>) -> Result<(), Error> {
+    let before = record_and_history(client, RECORD).await?;
     let held = Some(holding.clone());
     let lines = vec![line("ok:0", "not held")];
     for refused in [write(RECORD, from, "not held"), delete(RECORD, from), write("other", None, "not held")] {
-        let answer = swap(records, Swap { held: held.clone(), lines: lines.clone(), ..refused }).await?;
+        let answer = swap(client, Swap { held: held.clone(), lines: lines.clone(), ..refused }).await?;
         assert_eq!(answer, Swapped::NotHeld, "{holding:?}");
     }
-    assert!(!stands(records, holding).await?);
-    assert_eq!(record_and_history(records, RECORD).await?, before);
-    assert_eq!(record_and_history(records, "other").await?, (None, Vec::new()));
+    assert!(!stands(client, holding).await?);
+    assert_eq!(record_and_history(client, RECORD).await?, before);
+    assert_eq!(record_and_history(client, "other").await?, (None, Vec::new()));
     Ok(())
 }

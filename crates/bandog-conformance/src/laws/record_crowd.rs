@@ -57,7 +57,7 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
     }
     assert_eq!(sum(&clients[0]).await?, TASKS as u64 * ADDITIONS);
     let each: Vec<_> = (0..TASKS).map(|task| line(&task.to_string(), &ADDITIONS.to_string())).collect();
-    assert_eq!(clients[1].history(&key(RECORD)).await?, each);
+    assert_eq!(clients[1].records().history(&key(RECORD)).await?, each);
     Ok(())
 }
 
@@ -83,7 +83,7 @@ pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     children.iter().for_each(Child::kill);
     within(MAX_WAIT, "an addition after a kill", add_one(&client, "parent", ADDITIONS)).await?;
     let sum_and_lines = async || -> Result<(u64, u64), Error> {
-        let lines = client.history(&key(RECORD)).await?;
+        let lines = client.records().history(&key(RECORD)).await?;
         Ok((sum(&client).await?, lines.iter().map(|line| line.value.parse::<u64>().unwrap_or_default()).sum()))
     };
     // The last swaps of the killed processes can reach the store between the two reads. So the check is repeated.

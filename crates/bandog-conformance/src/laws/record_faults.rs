@@ -198,7 +198,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
     for bad in world.plant_records().await? {
         let bad = key(&bad);
         let is_refusal = |kind: Option<ErrorKind>| matches!(kind, Some(ErrorKind::Denied | ErrorKind::Corrupt));
-        let before = client.read(&[bad.clone(), key("good")], &[]).await?.records;
+        let before = client.records().read(&[bad.clone(), key("good")], &[]).await?.records;
         assert!(
             matches!(&before[..], [Err(_), Ok(Some(record))] if record.version == good),
             "a read of {bad} got {before:?}"
@@ -209,7 +209,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
             Swap { to: None, ..Swap::new(bad.clone(), None, "") },
             write("last", None, "2"),
         ];
-        let mut swapped = client.swap(&batch).await?.each.into_iter();
+        let mut swapped = client.records().swap(&batch).await?.each.into_iter();
         let mut next = || swapped.next().expect("there are fewer answers than swaps");
         let first = next()?;
         assert!(is_refusal(error_kind(next())) && is_refusal(error_kind(next())), "a swap of {bad} was not refused");
@@ -219,7 +219,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
             };
             swap(&client, delete(name, Some(version))).await?;
         }
-        let after = client.read(std::slice::from_ref(&bad), &[]).await?.records;
+        let after = client.records().read(std::slice::from_ref(&bad), &[]).await?.records;
         assert_eq!(format!("{after:?}"), format!("{:?}", &before[..1]));
     }
     Ok(())

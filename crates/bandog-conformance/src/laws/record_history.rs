@@ -17,18 +17,18 @@ pub async fn record_lines<W: World>(world: &W) -> Law {
     let swap_with = |from, lines: &[Line]| Swap { lines: lines.to_vec(), ..write(RECORD, from, "value") };
     let [one, two, three] = [line("ok:0", "one"), line("ok:1", "two"), line("ok:1", "three")];
     let first = must_swap(&a, swap_with(None, &[one.clone(), two.clone()])).await?;
-    assert_eq!(b.history(&key(RECORD)).await?, [one.clone(), two.clone()]);
+    assert_eq!(b.records().history(&key(RECORD)).await?, [one.clone(), two.clone()]);
     let second = must_swap(&b, write(RECORD, Some(first), "without lines")).await?;
-    assert_eq!(a.history(&key(RECORD)).await?, [one.clone(), two]);
+    assert_eq!(a.records().history(&key(RECORD)).await?, [one.clone(), two]);
     for wrong in [Some(first), None, Version::new(1)] {
         assert!(matches!(swap(&a, swap_with(wrong, &[line("ok:0", "wrong")])).await?, Swapped::Differs(Some(_))));
     }
     let third = must_swap(&b, swap_with(Some(second), std::slice::from_ref(&three))).await?;
-    assert_eq!(b.history(&key(RECORD)).await?, [one.clone(), three]);
+    assert_eq!(b.records().history(&key(RECORD)).await?, [one.clone(), three]);
 
     // If one swap has two lines for the same slot, the second line is kept.
     must_swap(&a, swap_with(Some(third), &[line("ok:1", "four"), line("ok:0", "five"), line("ok:1", "six")])).await?;
-    assert_eq!(b.history(&key(RECORD)).await?, [line("ok:0", "five"), line("ok:1", "six")]);
+    assert_eq!(b.records().history(&key(RECORD)).await?, [line("ok:0", "five"), line("ok:1", "six")]);
     Ok(())
 }
 
@@ -46,7 +46,7 @@ pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
     let mut expected: Vec<Line> =
         (SLOTS + 5..2 * SLOTS + 5).map(|round| line(&format!("ok:{}", round % SLOTS), &round.to_string())).collect();
     expected.sort_by(|a, b| a.slot.cmp(&b.slot));
-    assert_eq!(client.history(&key(RECORD)).await?, expected);
+    assert_eq!(client.records().history(&key(RECORD)).await?, expected);
     Ok(())
 }
 
@@ -61,19 +61,22 @@ pub async fn record_odd_slots<W: World>(world: &W) -> Law {
     let version = must_swap(&client, Swap { lines, ..write(RECORD, None, "one") }).await?;
     slots.sort();
     let kept: Vec<Line> = slots.iter().map(|slot| line(slot, slot)).collect();
-    assert_eq!(client.history(&key(RECORD)).await?, kept);
+    assert_eq!(client.records().history(&key(RECORD)).await?, kept);
 
     for wrong in ["", "tab\t", "line\n", "nul\0", "delete\u{7f}", &"x".repeat(65), &format!("{}x", "🐕".repeat(16))] {
         let bad = Swap { lines: vec![line("good", ""), line(wrong, "")], ..write(RECORD, Some(version), "two") };
-        let error =
-            client.swap(&[write("other", None, "one"), bad]).await.expect_err("an invalid name of a slot was accepted");
+        let error = client
+            .records()
+            .swap(&[write("other", None, "one"), bad])
+            .await
+            .expect_err("an invalid name of a slot was accepted");
         assert_eq!(error.kind(), ErrorKind::Misused, "{wrong:?}");
         assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
     }
     assert_eq!(get(&client, "other").await?, None);
     let (record, history) = record_and_history(&client, RECORD).await?;
     assert_eq!((record.map(|record| record.version), history), (Some(version), kept));
-    assert_eq!(error_kind(client.history(&key("other")).await), None);
+    assert_eq!(error_kind(client.records().history(&key("other")).await), None);
     Ok(())
 }
 
@@ -89,7 +92,7 @@ pub async fn record_histories_apart<W: World>(world: &W) -> Law {
     for name in names {
         let mut expected = [line("ok:0", name), line(name, "ok:0")];
         expected.sort_by(|a, b| a.slot.cmp(&b.slot));
-        assert_eq!(client.history(&key(name)).await?, expected, "{name:?}");
+        assert_eq!(client.records().history(&key(name)).await?, expected, "{name:?}");
     }
     Ok(())
 }

@@ -62,13 +62,13 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
         },
         notifying(write("another record", None, "one")),
     ];
-    client.swap(&refused).await?;
+    client.records().swap(&refused).await?;
     let batch = [
         write("neighbour", None, "silent"),
         notifying(write(RECORD, Some(first), "notifying")),
         write("last", None, "silent"),
     ];
-    for swapped in client.swap(&batch).await?.each {
+    for swapped in client.records().swap(&batch).await?.each {
         assert!(matches!(swapped?, Swapped::Done(Some(_))));
     }
     until(|| notifications.load(SeqCst) > 0).await;
@@ -106,7 +106,7 @@ pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
     wire.always(Fate::Refused);
     stopped.stop(Which::Subscriptions);
     let (a, b, c) = (world.over(wire.clone()), world.over(stopped.clone()), world.client());
-    let (mut refused, mut held) = (a.subscribe(&key(RECORD))?, b.subscribe(&key(RECORD))?);
+    let (mut refused, mut held) = (a.records().subscribe(&key(RECORD))?, b.records().subscribe(&key(RECORD))?);
     until(|| wire.lost() > 0).await;
     within(MAX_WAIT, "the subscription request", stopped.until_held(1)).await;
     must_swap(&c, notifying(write(RECORD, None, "one"))).await?;
@@ -162,7 +162,7 @@ pub async fn record_notifications_end<W: World>(world: &W) -> Law {
     until(|| counts.subscriptions() == 1).await;
     must_swap(&b, notifying(write(RECORD, None, "one"))).await?;
     next(&mut stays, "a notification").await?;
-    drop(a.subscribe(&key("another"))?);
+    drop(a.records().subscribe(&key("another"))?);
     drop(stays);
     until(|| counts.subscriptions() == 0).await;
     let mut closed = subscribed(&a).await?;
@@ -196,7 +196,7 @@ async fn can_notify<W: World>(world: &W) -> Result<(), Unkept> {
 
 /// Subscribes to the record, and waits until the store has confirmed the subscription.
 async fn subscribed(client: &Client) -> Result<Notifications, Error> {
-    let mut notifications = client.subscribe(&key(RECORD))?;
+    let mut notifications = client.records().subscribe(&key(RECORD))?;
     next(&mut notifications, "the notification that confirms the subscription").await?;
     Ok(notifications)
 }

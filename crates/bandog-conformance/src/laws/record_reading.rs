@@ -13,7 +13,7 @@ use crate::{
 pub async fn record_time<W: World>(world: &W) -> Law {
     world.records()?; // This law applies only if the backend supports records.
     let (a, b) = (world.client(), world.client());
-    let mut last_time = a.read(&[], &[]).await?.now;
+    let mut last_time = a.records().read(&[], &[]).await?.now;
     let client_time = world.clock().wall();
     let off = client_time.duration_since(last_time).unwrap_or_else(|behind| behind.duration());
     assert!(off <= world.slack(), "the store's clock and the client's clock differ by {off:?}");
@@ -22,10 +22,10 @@ pub async fn record_time<W: World>(world: &W) -> Law {
         last_time = now;
     };
     for client in [&a, &b, &a, &a, &b] {
-        assert_not_earlier(client.swap(&[]).await?.now);
-        assert_not_earlier(client.swap(&[write(RECORD, None, "one")]).await?.now);
-        assert_not_earlier(client.read(&[], &[]).await?.now);
-        assert_not_earlier(client.read(&[key(RECORD)], &[]).await?.now);
+        assert_not_earlier(client.records().swap(&[]).await?.now);
+        assert_not_earlier(client.records().swap(&[write(RECORD, None, "one")]).await?.now);
+        assert_not_earlier(client.records().read(&[], &[]).await?.now);
+        assert_not_earlier(client.records().read(&[key(RECORD)], &[]).await?.now);
     }
     Ok(())
 }
@@ -40,7 +40,7 @@ pub async fn record_reading_order<W: World>(world: &W) -> Law {
     must_swap(&client, write("b", None, "2")).await?;
     let (valid, invalid) = (guard.holding(), Holding { key: never_sent.key, id: never_sent.id });
     let keys = ["b", "absent", "a", "b", NAME].map(key);
-    let reading = client.read(&keys, &[invalid.clone(), valid.clone(), invalid, valid]).await?;
+    let reading = client.records().read(&keys, &[invalid.clone(), valid.clone(), invalid, valid]).await?;
     let values = reading.records.into_iter().map(|record| Ok(record?.map(|record| record.value)));
     let values: Vec<_> = values.collect::<Result<_, Error>>()?;
     assert_eq!(values.iter().map(Option::as_deref).collect::<Vec<_>>(), [Some("2"), None, Some("1"), Some("2"), None]);
@@ -60,7 +60,7 @@ pub async fn record_names<W: World>(world: &W) -> Law {
     }
     let _lock = take(&client, "job/lock").await?;
     let found = async |pattern: &str| -> Result<Vec<String>, Error> {
-        Ok(client.names(&Pattern::new(pattern)).await?.iter().map(ToString::to_string).collect())
+        Ok(client.records().names(&Pattern::new(pattern)).await?.iter().map(ToString::to_string).collect())
     };
     let mut all = names;
     all.sort_unstable();
@@ -97,7 +97,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     swap(&a, delete(NAME, Some(version))).await?;
     assert!(a.show(NAME).await?.is_held());
     guard.release().await?;
-    assert_eq!(a.names(&Pattern::all()).await?, []);
+    assert_eq!(a.records().names(&Pattern::all()).await?, []);
     Ok(())
 }
 
@@ -117,11 +117,11 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
         assert_eq!(record.map(|record| record.value).as_deref(), Some(value));
         assert_eq!(history, [line("ok:0", value)]);
     }
-    assert_eq!(a.names(&Pattern::all()).await?, [key(RECORD)]);
-    assert_eq!(b.names(&Pattern::new("*r*")).await?, [key(RECORD)]);
-    assert_eq!(odd.names(&Pattern::all()).await?, [key(RECORD)]);
+    assert_eq!(a.records().names(&Pattern::all()).await?, [key(RECORD)]);
+    assert_eq!(b.records().names(&Pattern::new("*r*")).await?, [key(RECORD)]);
+    assert_eq!(odd.records().names(&Pattern::all()).await?, [key(RECORD)]);
     let all = ["a*?[]\\:record", "a:record", "b:b's own", "b:record", RECORD];
-    assert_eq!(plain.names(&Pattern::all()).await?, all.map(key));
+    assert_eq!(plain.records().names(&Pattern::all()).await?, all.map(key));
 
     // A holding has the full name of its lock, so clients with any prefix can use the holding.
     let guard = take(&a, NAME).await?;
@@ -132,9 +132,9 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     // A name can become too long when the prefix is added. Then no swap of the call is done.
     let long = "n".repeat(MAX_KEY_LEN - 1);
     let swaps = [write("beside it", None, ""), write(&long, None, "")];
-    assert_eq!(error_kind(a.swap(&swaps).await), Some(ErrorKind::Misused));
-    assert_eq!(error_kind(a.read(&[key(&long)], &[]).await), Some(ErrorKind::Misused));
-    assert_eq!(error_kind(a.history(&key(&long)).await), Some(ErrorKind::Misused));
+    assert_eq!(error_kind(a.records().swap(&swaps).await), Some(ErrorKind::Misused));
+    assert_eq!(error_kind(a.records().read(&[key(&long)], &[]).await), Some(ErrorKind::Misused));
+    assert_eq!(error_kind(a.records().history(&key(&long)).await), Some(ErrorKind::Misused));
     assert_eq!(get(&a, "beside it").await?, None);
     Ok(())
 }
@@ -172,7 +172,7 @@ pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
     ]);
     let creations: Vec<Swap> =
         names.iter().map(|name| Swap { lines: vec![line("ok:0", name)], ..write(name, None, name) }).collect();
-    for created in client.swap(&creations).await?.each {
+    for created in client.records().swap(&creations).await?.each {
         assert!(matches!(created?, Swapped::Done(Some(_))), "two names are one record");
     }
     for name in &names {
@@ -181,12 +181,12 @@ pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
         assert_eq!(history, [line("ok:0", name)]);
     }
     names.sort();
-    let listed: Vec<String> = client.names(&Pattern::all()).await?.iter().map(ToString::to_string).collect();
+    let listed: Vec<String> = client.records().names(&Pattern::all()).await?.iter().map(ToString::to_string).collect();
     assert_eq!(listed, names);
     for name in &names {
         let record = get(&client, name).await?.expect("the record does not exist");
         swap(&client, delete(name, Some(record.version))).await?;
     }
-    assert_eq!(client.names(&Pattern::all()).await?, []);
+    assert_eq!(client.records().names(&Pattern::all()).await?, []);
     Ok(())
 }

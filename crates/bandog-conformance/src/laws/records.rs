@@ -12,10 +12,10 @@ use crate::{
 pub async fn record_support<W: World>(world: &W) -> Law {
     let client = world.client();
     let kinds = [
-        error_kind(client.swap(&[write(RECORD, None, "one")]).await),
-        error_kind(client.read(&[key(RECORD)], &[]).await),
-        error_kind(client.names(&Pattern::all()).await),
-        error_kind(client.history(&key(RECORD)).await),
+        error_kind(client.records().swap(&[write(RECORD, None, "one")]).await),
+        error_kind(client.records().read(&[key(RECORD)], &[]).await),
+        error_kind(client.records().names(&Pattern::all()).await),
+        error_kind(client.records().history(&key(RECORD)).await),
     ];
     let supported = world.records();
     let expected = if supported.is_ok() { None } else { Some(ErrorKind::Unsupported) };
@@ -35,7 +35,7 @@ pub async fn record_absent<W: World>(world: &W) -> Law {
     assert_eq!(swap(&client, delete(RECORD, absent_version)).await?, Swapped::Differs(None));
     assert_eq!(swap(&client, delete(RECORD, None)).await?, Swapped::Done(None));
     assert_eq!(record_and_history(&client, RECORD).await?, absent);
-    assert_eq!(client.names(&Pattern::all()).await?, []);
+    assert_eq!(client.records().names(&Pattern::all()).await?, []);
     Ok(())
 }
 
@@ -85,12 +85,12 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
     let deletion = Swap { lines: vec![late], ..delete(RECORD, Some(version)) };
     assert_eq!(swap(&b, deletion.clone()).await?, Swapped::Done(None));
     assert_eq!(record_and_history(&a, RECORD).await?, (None, Vec::new()));
-    assert_eq!(a.names(&Pattern::all()).await?, [key("neighbour")]);
+    assert_eq!(a.records().names(&Pattern::all()).await?, [key("neighbour")]);
     assert_eq!(swap(&b, deletion).await?, Swapped::Differs(None));
 
     let again = must_swap(&a, write(RECORD, None, "again")).await?;
     assert!(again > version, "the version {again} is not greater than {version}");
-    assert_eq!(a.history(&key(RECORD)).await?, []);
+    assert_eq!(a.records().history(&key(RECORD)).await?, []);
     let (other, lines) = record_and_history(&a, "neighbour").await?;
     assert_eq!((other.map(|record| record.version), lines), (Some(neighbour), vec![line]));
     Ok(())
@@ -105,7 +105,7 @@ pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     for round in 0..5 {
         let mut from = None;
         for client in [&a, &b, &b, &a, &a] {
-            let time = Version::after(None, client.read(&[], &[]).await?.now);
+            let time = Version::after(None, client.records().read(&[], &[]).await?.now);
             let version = must_swap(client, write(RECORD, from, &round.to_string())).await?;
             assert!(Some(version) > last_version, "the version {version} is not greater than {last_version:?}");
             assert!(version >= time, "the version {version} is less than {time}, the store's time before the swap");
@@ -121,9 +121,11 @@ pub async fn record_versions_rise<W: World>(world: &W) -> Law {
 pub async fn record_batch_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    assert!(client.swap(&[]).await?.each.is_empty());
-    let create =
-        client.swap(&[write(RECORD, None, "one"), write("other", None, "1"), write(RECORD, None, "two")]).await?;
+    assert!(client.records().swap(&[]).await?.each.is_empty());
+    let create = client
+        .records()
+        .swap(&[write(RECORD, None, "one"), write("other", None, "1"), write(RECORD, None, "two")])
+        .await?;
     let [Ok(Swapped::Done(Some(one))), Ok(Swapped::Done(Some(other))), Ok(Swapped::Differs(Some(present)))] =
         &*create.each
     else {
@@ -138,7 +140,7 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
         write("other", Some(*other), "2"),
         write("other", None, "3"),
     ];
-    let swapped = client.swap(&batch).await?;
+    let swapped = client.records().swap(&batch).await?;
     let [
         Ok(Swapped::Done(Some(three))),
         Ok(Swapped::Differs(Some(present))),
@@ -162,13 +164,13 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     let (client, many) = (world.client(), world.many());
     let keys: Vec<Key> = (0..many).map(|number| key(&format!("record {number}"))).collect();
     let creations: Vec<Swap> = keys.iter().map(|key| Swap::new(key.clone(), None, key.as_str())).collect();
-    let created = client.swap(&creations).await?.each;
+    let created = client.records().swap(&creations).await?.each;
     assert_eq!(created.len(), many);
 
     let (guard, never_sent) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
     let (valid, invalid) = (guard.holding(), Holding { key: never_sent.key, id: never_sent.id });
     let holdings: Vec<Holding> = (0..many).map(|i| if i % 3 == 0 { valid.clone() } else { invalid.clone() }).collect();
-    let reading = client.read(&keys, &holdings).await?;
+    let reading = client.records().read(&keys, &holdings).await?;
     assert_eq!((reading.records.len(), reading.held.len()), (many, many));
     for ((key, swapped), record) in keys.iter().zip(created).zip(reading.records) {
         let record = record?.expect("the record was not created");
@@ -177,7 +179,7 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     for (at, held) in reading.held.into_iter().enumerate() {
         assert_eq!(held?, at % 3 == 0, "the answer for holding {at} is wrong");
     }
-    assert_eq!(client.names(&Pattern::all()).await?.len(), many);
+    assert_eq!(client.records().names(&Pattern::all()).await?.len(), many);
     Ok(())
 }
 
@@ -188,10 +190,10 @@ pub async fn record_closed<W: World>(world: &W) -> Law {
     let version = must_swap(&client, write(RECORD, None, "one")).await?;
     client.close().await?;
     let kinds = [
-        error_kind(client.swap(&[write(RECORD, Some(version), "two")]).await),
-        error_kind(client.read(&[key(RECORD)], &[]).await),
-        error_kind(client.names(&Pattern::all()).await),
-        error_kind(client.history(&key(RECORD)).await),
+        error_kind(client.records().swap(&[write(RECORD, Some(version), "two")]).await),
+        error_kind(client.records().read(&[key(RECORD)], &[]).await),
+        error_kind(client.records().names(&Pattern::all()).await),
+        error_kind(client.records().history(&key(RECORD)).await),
     ];
     assert_eq!(kinds, [Some(ErrorKind::Closed); 4]);
     assert_eq!(get(&other, RECORD).await?.map(|record| record.value), Some("one".into()));

@@ -31,7 +31,7 @@ struct Counts<B> {
     renewals: AtomicUsize,
     renewed: AtomicUsize,
     subscribes: AtomicUsize,
-    announced: AtomicUsize,
+    registered: AtomicUsize,
     swaps: AtomicUsize,
     reads: AtomicUsize,
     records_read: AtomicUsize,
@@ -53,7 +53,7 @@ impl<B: Backend> Counting<B> {
             renewals: zero(),
             renewed: zero(),
             subscribes: zero(),
-            announced: zero(),
+            registered: zero(),
             swaps: zero(),
             reads: zero(),
             records_read: zero(),
@@ -113,8 +113,8 @@ impl<B: Backend> Counting<B> {
     }
 
     /// The number of calls that write a client's row to the registry.
-    pub fn announced(&self) -> usize {
-        self.0.announced.load(Relaxed)
+    pub fn registered(&self) -> usize {
+        self.0.registered.load(Relaxed)
     }
 
     /// The number of requested swaps. A call with several swaps counts once for each swap.
@@ -226,13 +226,13 @@ impl<B: Backend> Leases for Counting<B> {
         self.inner().set_limit(key, permits).await
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.0.announced.fetch_add(1, Relaxed);
-        self.inner().announce(member, ttl).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.0.registered.fetch_add(1, Relaxed);
+        self.inner().register(member, ttl).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.inner().withdraw(client).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.inner().deregister(client).await
     }
 
     fn profile(&self) -> Profile {

@@ -92,12 +92,12 @@ impl<B: Backend> Leases for Delayed<B> {
         self.slowly(self.inner().set_limit(key, permits)).await
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.slowly(self.inner().announce(member, ttl)).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.slowly(self.inner().register(member, ttl)).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.slowly(self.inner().withdraw(client)).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.slowly(self.inner().deregister(client)).await
     }
 
     fn profile(&self) -> Profile {

@@ -119,12 +119,12 @@ impl<B: Backend> Leases for Forgetful<B> {
         self.inner().set_limit(key, permits).await
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.inner().announce(member, ttl).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.inner().register(member, ttl).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.inner().withdraw(client).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.inner().deregister(client).await
     }
 
     fn profile(&self) -> Profile {

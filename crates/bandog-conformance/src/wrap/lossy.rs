@@ -14,7 +14,7 @@ use bandog_core::{
 };
 use tokio::time;
 
-/// What happens to a call. An error is ambiguous if the caller cannot know whether the call was applied.
+/// The fate of a call. An error is ambiguous if the caller cannot know whether the call was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// Nothing bad: the call is applied and answered.
@@ -240,12 +240,12 @@ impl<B: Backend> Leases for Lossy<B> {
         self.ask(self.inner().set_limit(key, permits)).await
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.ask(self.inner().announce(member, ttl)).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.ask(self.inner().register(member, ttl)).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.ask(self.inner().withdraw(client)).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.ask(self.inner().deregister(client)).await
     }
 
     fn profile(&self) -> Profile {

@@ -16,9 +16,9 @@ fn memory() -> Memory {
 /// Asserts that the wrapper passes calls on to the backend and returns its answers.
 async fn assert_passes_calls(wrapper: impl Backend + Clone) {
     let member = Member::here(ClientId::random());
-    wrapper.announce(&member, TTL).await.unwrap();
+    wrapper.register(&member, TTL).await.unwrap();
     assert_eq!(wrapper.members().await.unwrap(), std::slice::from_ref(&member));
-    wrapper.withdraw(member.id).await.unwrap();
+    wrapper.deregister(member.id).await.unwrap();
     assert_eq!(wrapper.members().await.unwrap(), []);
     assert_eq!(wrapper.check().await.unwrap().len(), 1);
 
@@ -55,14 +55,8 @@ async fn each_wrapper_passes_calls_to_its_backend() {
 async fn a_capped_backend_grants_less_than_requested() {
     let short = TTL / 10;
     let claim = |number| Claim {
-        key: Key::new("orders").unwrap(),
-        id: ClaimId { client: ClientId::random(), number },
-        kind: Kind::Mutex,
-        ttl: TTL,
         fences: MAX_BLOCK,
-        above: None,
-        joins: false,
-        offers: false,
+        ..Claim::new(Key::new("orders").unwrap(), ClaimId { client: ClientId::random(), number }, Kind::Mutex, TTL)
     };
     let (first, second, third) = (claim(1), claim(2), claim(3));
 
@@ -98,18 +92,18 @@ async fn faults_apply_to_the_registry() {
     let member = Member::here(ClientId::random());
     let wire = Lossy::new(memory());
     wire.always(Fate::RequestLost);
-    assert!(wire.announce(&member, TTL).await.is_err());
+    assert!(wire.register(&member, TTL).await.is_err());
     assert_eq!(wire.members().await.unwrap(), []);
     wire.always(Fate::ReplyLost);
-    assert!(wire.announce(&member, TTL).await.is_err());
+    assert!(wire.register(&member, TTL).await.is_err());
     assert_eq!(wire.members().await.unwrap(), std::slice::from_ref(&member));
 
     let still = Stopped::new(memory());
     still.stop(Which::Requests);
-    assert!(tokio::time::timeout(TTL, still.announce(&member, TTL)).await.is_err());
+    assert!(tokio::time::timeout(TTL, still.register(&member, TTL)).await.is_err());
     assert_eq!((still.members().await.unwrap().len(), still.held()), (0, 0));
     still.go_on();
-    still.announce(&member, TTL).await.unwrap();
+    still.register(&member, TTL).await.unwrap();
     assert_eq!(still.members().await.unwrap().len(), 1);
 }
 

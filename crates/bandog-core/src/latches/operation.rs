@@ -22,7 +22,7 @@ impl fmt::Display for OperationId {
     }
 }
 
-/// What an operation does with a latch.
+/// The action of an operation on a latch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatchAction {
     /// Creates the latch with this count. Nothing changes if the latch exists.
@@ -52,7 +52,7 @@ pub struct LatchOperation {
     pub key: Key,
     /// The id of the operation.
     pub id: OperationId,
-    /// What the operation does.
+    /// The action of the operation.
     pub action: LatchAction,
     /// The minimum time for which the store remembers the operation, unless a later operation lets the store forget it.
     /// A client repeats the operation only within this time.

@@ -6,16 +6,7 @@ use crate::ClientId;
 fn claim(number: u64, fences: u32) -> Claim {
     let id = ClaimId { client: ClientId::random(), number };
     let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(fences).unwrap());
-    Claim {
-        key: Key::new("orders").unwrap(),
-        id,
-        kind: Kind::Mutex,
-        ttl,
-        fences,
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim { fences, ..Claim::new(Key::new("orders").unwrap(), id, Kind::Mutex, ttl) }
 }
 
 #[test]
@@ -255,7 +246,7 @@ fn dead_readers_expire_alone() {
     let [alive] = table.held([Kind::Read]);
     let [writer] = table.refused([Kind::Write]);
     table.ms += 20_000;
-    assert_eq!(table.state.holds().len(), 2, "nothing has looked at the lock since the reader died");
+    assert_eq!(table.state.holds().len(), 2, "no step has read the lock since the reader died");
     assert!(!table.granted(&writer));
     assert_eq!(table.state.holds().len(), 1);
     table.release(&alive);

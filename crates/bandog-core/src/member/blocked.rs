@@ -9,7 +9,7 @@ pub const MAX_BLOCKED: usize = 64;
 /// Maximum number of claims in [`BlockedCall::holds`].
 pub const MAX_BLOCKED_HOLDS: usize = 64;
 
-/// What a client publishes about its blocked calls. A call is *blocked* if it waits for a lock without a time limit
+/// The blocked calls that a client publishes. A call is *blocked* if it waits for a lock without a time limit
 /// while its owner holds other locks. If each owner in a circle waits for a lock of the next owner, this is a deadlock.
 /// Each client in the circle finds it in these rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

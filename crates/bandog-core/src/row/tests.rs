@@ -15,7 +15,7 @@ fn clients_with_a_place_come_first_in_the_order_of_the_queue() {
     let [ann, ben, eve, joe] = ["ann", "ben", "eve", "joe"].map(|host| member(host, &["x"]));
     let queue = vec![format!("{}:1", eve.id), "java:7".into(), format!("{}:4", ann.id), format!("{}:9", eve.id)];
     let mut row = Row { queue, ..Row::held(&Key::new("x").unwrap(), None, Holder::new(format!("{}:2", joe.id))) };
-    row.tell(&[joe, ann, ben, eve]);
+    row.add_members(&[joe, ann, ben, eve]);
     let waiters: Vec<_> = row.waiters.iter().map(|member| member.host.as_str()).collect();
     assert_eq!(waiters, ["eve", "ann", "ben"], "a client that holds the lock does not wait");
     assert_eq!(hosts(&row), ["eve", "?", "ann", "eve", "ben"]);
@@ -29,7 +29,7 @@ fn a_client_that_holds_the_lock_and_has_a_place_waits_too() {
     let joe = member("joe", &[]);
     let queue = vec![format!("{}:3", joe.id)];
     let mut row = Row { queue, ..Row::held(&Key::new("x").unwrap(), None, Holder::new(format!("{}:2", joe.id))) };
-    row.tell(&[joe]);
+    row.add_members(&[joe]);
     assert_eq!(hosts(&row), ["joe"]);
 }
 

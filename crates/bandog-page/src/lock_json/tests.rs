@@ -59,7 +59,7 @@ fn waiters_are_in_the_order_of_the_queue() {
     let ann = Member { host: "ann".into(), ..Member::here(ClientId::random()) };
     let place = format!("{}:4", ann.id);
     let mut row = Row { queue: vec!["java:9".into(), place.clone()], ..row(&[Kind::Fair]) };
-    row.tell(&[ann]);
+    row.add_members(&[ann]);
     let waiters = to_value(LockJson::new(&row, "memory:")).unwrap()["waiters"].clone();
     let first = json!({ "owner": "java:9", "ahead": 0, "reason": "java:0 holds the lock" });
     assert_eq!(waiters[0], first);

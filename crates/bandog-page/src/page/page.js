@@ -314,7 +314,7 @@ async function submit(dialog, form, name, { path, fields = [], wish = {}, done }
 }
 
 function showMessage(words) {
-  const message = $("#told");
+  const message = $("#message");
   put(message, words);
   message.dataset.on = "true";
   clearTimeout(showMessage.timer);

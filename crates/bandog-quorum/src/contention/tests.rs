@@ -1,7 +1,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-use std::num::NonZeroU32;
-
 use bandog_core::{ClaimId, ClientId, Kind};
 use tokio::time::advance;
 
@@ -14,7 +12,7 @@ fn key(name: &str) -> Key {
 /// `joins`: whether the store keeps a place for the claim.
 fn claim(joins: bool) -> Claim {
     let (kind, ttl, id) = (Kind::Write, Duration::from_secs(1), ClaimId { client: ClientId::random(), number: 1 });
-    Claim { key: key("a"), id, kind, ttl, fences: NonZeroU32::MIN, above: None, joins, offers: false }
+    Claim { joins, ..Claim::new(key("a"), id, kind, ttl) }
 }
 
 #[tokio::test(start_paused = true)]

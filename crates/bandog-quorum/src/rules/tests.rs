@@ -53,7 +53,7 @@ enum Phase {
     Renewing { until: Moment, last: Fence, votes: Vec<Vote<Kept>> },
 }
 
-/// What has happened in a simulation.
+/// The events of a simulation, counted.
 #[derive(Debug, Default)]
 struct Tally {
     grants: u32,
@@ -294,7 +294,7 @@ impl Contender {
 /// The claim with this id. Half of the contenders get places as writers.
 fn claim(id: ClaimId, kind: Kind) -> Claim {
     let (key, ttl, joins) = (Key::new("orders").unwrap(), TTL, kind == Kind::Write && id.number % 2 == 1);
-    Claim { key, id, kind, ttl, fences: FENCES, above: None, joins, offers: false }
+    Claim { fences: FENCES, joins, ..Claim::new(key, id, kind, ttl) }
 }
 
 /// Restarts lose locks and fences of nodes. The other nodes and the clocks keep the order of the fences.
@@ -366,7 +366,7 @@ fn a_claim_waits_until_enough_holds_have_expired() {
     assert_eq!(claimed(&[busy(30), missing(), missing()], FENCES, true), Decision::Failed);
 }
 
-/// The node without an answer perhaps has the hold that is passed on.
+/// The node without an answer may have the hold that is passed on.
 #[test]
 fn a_minority_does_not_refuse_a_claim() {
     let split = Decision::Split { retry_after: Duration::from_millis(1) };
@@ -400,7 +400,7 @@ fn a_lock_is_free_when_a_majority_has_freed_it() {
     assert_eq!(answer(&[freed(Some(1)), freed(None), missing()]).unwrap(), Released::Freed { others: None });
     assert_eq!(answer(&[freed(Some(1)), not_held(), not_held()]).unwrap(), Released::NotHeld);
     assert!(answer(&[freed(Some(1)), missing(), missing()]).is_err());
-    // The claim had perhaps exactly the first and the third node.
+    // The claim may have had exactly the first and the third node.
     assert!(answer(&[freed(Some(1)), not_held(), missing()]).is_err());
     assert!(answer(&[freed(Some(1)), not_held(), Vote::Awaited]).is_err());
     assert_eq!(answer(&[not_held(), not_held(), missing()]).unwrap(), Released::NotHeld);

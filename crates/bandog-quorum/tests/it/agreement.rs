@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Claim, ErrorKind, Kind, Leases, Memory, Step};
+use bandog_core::{Claim, ErrorKind, Kind, Leases, Memory, QuorumNode, Step};
 use bandog_quorum::{Quorum, QuorumOptions};
 use bandog_testkit::eventually_async;
 

@@ -23,7 +23,7 @@ const JITTER: Duration = Duration::from_millis(9);
 const HOLD: Duration = Duration::from_millis(1);
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// What the contenders have got.
+/// The throughput of the contenders.
 #[derive(Debug)]
 struct Traffic {
     /// Grants per second.
@@ -99,7 +99,7 @@ async fn contend_for(period: Duration, nodes: &Nodes, clients: usize) -> Traffic
     }
     sleep(period).await;
     let mut grants = std::mem::replace(&mut *grants.lock().unwrap(), Grants::new());
-    grants.note_gap(); // The clients have perhaps stopped before the end.
+    grants.note_gap(); // The clients may have stopped before the end.
     let requests: usize = nodes.iter().map(|node| node.requests()).sum();
     let requests = f64::from(u32::try_from(requests).unwrap()) / f64::from(grants.number);
     Traffic { grants: f64::from(grants.number) / period.as_secs_f64(), longest_gap: grants.longest_gap, requests }

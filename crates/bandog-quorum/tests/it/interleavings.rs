@@ -41,7 +41,7 @@ impl Client<'_> {
         self.id.number += 1;
         let joins = kind == Kind::Write && fastrand::u32(..4) < self.joins;
         let key = Key::new("orders").unwrap();
-        Claim { key, id: self.id, kind, ttl: TTL, fences: FENCES, above: None, joins, offers: false }
+        Claim { fences: FENCES, joins, ..Claim::new(key, self.id, kind, TTL) }
     }
 
     /// Applies a step. None if the answer is unknown. Sometimes the future is dropped.
@@ -127,7 +127,7 @@ impl Client<'_> {
             let step = Step::Pass { from: Box::new(from.clone()), to: to.clone() };
             let answer = self.step(step).await;
             if is_downgrade && self.judge.until(self.at).is_none() {
-                break; // Another writer has perhaps held the lock.
+                break; // Another writer may have held the lock.
             }
             if let Some(fences) = self.granted(&to, asked, answer.as_ref()) {
                 self.judge.count(|tally| if is_downgrade { &mut tally.downgraded } else { &mut tally.passed });

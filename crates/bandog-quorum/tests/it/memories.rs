@@ -28,14 +28,13 @@ pub(crate) fn quorum(nodes: &Nodes) -> Quorum<TestNode<Memory>> {
 
 pub(crate) fn claim(kind: Kind) -> Claim {
     Claim {
-        key: Key::new("orders").unwrap(),
-        id: ClaimId { client: ClientId::random(), number: 1 },
-        kind,
-        ttl: Duration::from_secs(30),
         fences: NonZeroU32::new(4).unwrap(),
-        above: None,
-        joins: false,
-        offers: false,
+        ..Claim::new(
+            Key::new("orders").unwrap(),
+            ClaimId { client: ClientId::random(), number: 1 },
+            kind,
+            Duration::from_secs(30),
+        )
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Answer, Backend, Claim, ClientId, Clock, Error, Finding, IfUnused, Inspect, Key, Latches, Leases, Member, Memory,
-    NamesPage, Notifier, Pattern, Profile, Records, Renewal, Result, Row, Step, Subscription, Usage,
+    NamesPage, Notifier, Pattern, Profile, QuorumNode, Records, Renewal, Result, Row, Step, Subscription, Usage,
 };
 use bandog_testkit::RedisServer;
 use tokio::{
@@ -45,7 +45,7 @@ struct Shared<B> {
     epoch: Option<watch::Sender<u64>>,
 }
 
-/// What goes wrong at a node that answers other requests.
+/// A fault of a node that answers other requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeFault {
     /// Claims arrive late: when the fault ends, although the caller may have given up.
@@ -218,21 +218,12 @@ impl<B: Backend> Leases for TestNode<B> {
         self.answer().await.set_limit(key, permits).await
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.answer().await.announce(member, ttl).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.answer().await.register(member, ttl).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.answer().await.withdraw(client).await
-    }
-
-    async fn uptime(&self) -> Result<Duration> {
-        self.answer().await;
-        Ok(self.0.started.lock().unwrap().map_or(Duration::MAX, |started| started.elapsed()))
-    }
-
-    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
-        self.answer().await.setting(name, text).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.answer().await.deregister(client).await
     }
 
     fn profile(&self) -> Profile {
@@ -241,6 +232,18 @@ impl<B: Backend> Leases for TestNode<B> {
             Some(epoch) => Profile { epoch: epoch.subscribe(), ..profile },
             None => profile,
         }
+    }
+}
+
+#[async_trait]
+impl<B: QuorumNode> QuorumNode for TestNode<B> {
+    async fn uptime(&self) -> Result<Duration> {
+        self.answer().await;
+        Ok(self.0.started.lock().unwrap().map_or(Duration::MAX, |started| started.elapsed()))
+    }
+
+    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
+        self.answer().await.setting(name, text).await
     }
 }
 

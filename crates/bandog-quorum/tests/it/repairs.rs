@@ -52,7 +52,7 @@ async fn a_rolling_restart_ends_no_hold() {
             node.restart();
             eventually_async(SOON, async || {
                 assert!(matches!(renew(&ours, &renewal).await, Renewal::Extended { .. }), "{kind}");
-                // Another client never gets the lock, and perhaps claims the node first.
+                // Another client never gets the lock, and may claim the node first.
                 let answer = step(&theirs, Step::Claim(other.clone())).await;
                 assert!(answer.is_err() || answer.is_ok_and(|answer| crate::memories::granted(answer).is_none()));
                 fence_at(node, &held).await >= Some(fences.last())

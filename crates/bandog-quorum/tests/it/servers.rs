@@ -191,7 +191,7 @@ async fn a_rolling_restart_of_the_servers_ends_no_hold() {
             .await;
         }
     };
-    // Perhaps only two of the servers had a vote at the first grant.
+    // It is possible that only two of the servers had a vote at the first grant.
     for server in &servers {
         has_all(server).await;
     }

@@ -1,4 +1,4 @@
-//! What the calls and the background tasks of a cluster share.
+//! The state that the calls and the background tasks of a cluster share.
 
 use std::{
     collections::HashMap,

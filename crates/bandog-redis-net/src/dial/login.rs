@@ -62,7 +62,7 @@ pub(super) fn refused(options: &Options, error: RedisError) -> Error {
     }
 }
 
-/// What the URL must have for a login.
+/// The advice about the login in the URL.
 struct Login {
     /// For the user "default".
     default: &'static str,

@@ -13,6 +13,7 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind};
+use bandog_net::{Tap, tls};
 
 use crate::options::{Address, Options, TLS_NAMES};
 
@@ -41,6 +42,12 @@ struct PeerState {
     tls_error: Option<rustls::Error>,
 }
 
+impl Tap for Peer {
+    fn read(&mut self, read: &io::Result<()>, bytes: &[u8]) {
+        self.record(read, bytes);
+    }
+}
+
 impl Peer {
     /// Records that the connection is established.
     pub(super) fn connected(&self) {
@@ -53,7 +60,7 @@ impl Peer {
     }
 
     /// Records the result of a read from the connection: the received bytes, or the TLS error.
-    pub(super) fn record(&self, read: &io::Result<()>, bytes: &[u8]) {
+    fn record(&self, read: &io::Result<()>, bytes: &[u8]) {
         if self.0.stopped.load(Ordering::Relaxed) {
             return;
         }
@@ -63,7 +70,7 @@ impl Peer {
                 let room = MAX_HEAD_LEN - state.head.len();
                 state.head.extend(bytes.iter().take(room));
             }
-            Err(error) => state.tls_error = bandog_tls::cause(error).cloned(),
+            Err(error) => state.tls_error = tls::cause(error).cloned(),
         }
     }
 
@@ -72,7 +79,7 @@ impl Peer {
     /// This error can occur after the client has finished the TLS handshake: some servers check the client's
     /// certificate only then.
     pub(super) fn tls_error(&self, store: &str) -> Option<Error> {
-        self.state().tls_error.as_ref().map(|fault| bandog_tls::refused(store, &TLS_NAMES, fault))
+        self.state().tls_error.as_ref().map(|fault| tls::refused(store, &TLS_NAMES, fault))
     }
 
     /// The error that says what the peer is. None if the peer seems to be Redis, or has sent nothing.

@@ -46,7 +46,7 @@ impl TlsProbeBudget {
     pub(super) async fn finds_tls(&mut self, host: &str, port: u16) -> bool {
         let ask = async {
             match bandog_net::tcp(host, port).await {
-                Ok(stream) => bandog_tls::speaks_tls(host, stream).await,
+                Ok(stream) => bandog_net::tls::speaks_tls(host, stream).await,
                 Err(_) => false,
             }
         };

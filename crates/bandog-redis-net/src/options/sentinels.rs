@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bandog_net::Login;
-use bandog_tls::TlsFiles;
+use bandog_net::tls::TlsFiles;
 
 use super::host::Host;
 

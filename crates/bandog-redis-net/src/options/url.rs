@@ -6,7 +6,7 @@ mod sentinels;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
-use bandog_tls::TlsFiles;
+use bandog_net::tls::TlsFiles;
 use url::Url;
 
 use self::parts::{SENTINELS, db, decoded, host, login, without_secrets};

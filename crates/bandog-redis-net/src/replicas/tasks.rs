@@ -36,7 +36,7 @@ pub(crate) fn wait_limit(options: &Options) -> Duration {
 
 /// The connection of a task, on which it makes rounds one after another.
 pub(crate) trait Rounds: Send + 'static {
-    /// What a request asks about.
+    /// The subject of a request.
     type Subject: Send + 'static;
     /// The answer to a request.
     type Answer: Send + 'static;
@@ -59,7 +59,7 @@ struct Tasks<R: Rounds> {
     handles: Vec<AbortHandle>,
 }
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct SharedRounds<R: Rounds> {
     inbox: AsyncMutex<Inbox<R>>,
     /// Duration of the last round that has succeeded, in microseconds.

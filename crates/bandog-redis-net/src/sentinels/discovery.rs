@@ -10,6 +10,7 @@ use std::{
 };
 
 use bandog_core::Result;
+use bandog_net::Backoff;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
@@ -17,10 +18,7 @@ use super::{
     facts::{Answer, Facts},
     sentinel::Sentinel,
 };
-use crate::{
-    backoff::Backoff,
-    options::{Host, Options, Sentinels},
-};
+use crate::options::{Host, Options, Sentinels};
 
 /// Maximum delay between two attempts to connect to a sentinel.
 const MAX_DELAY: Duration = Duration::from_secs(1);
@@ -28,7 +26,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// connection of a slow sentinel is kept, because a new one would make the sentinel slower.
 const MAX_UNANSWERED: u32 = 3;
 
-/// What the sentinels have said, and the task that asks them.
+/// The answers of the sentinels, and the task that asks them.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     facts: Arc<watch::Sender<Facts>>,
@@ -102,7 +100,7 @@ impl Drop for Discovery {
     }
 }
 
-/// What the task needs.
+/// The state of the task.
 struct Asking {
     facts: Arc<watch::Sender<Facts>>,
     needs: watch::Receiver<u64>,

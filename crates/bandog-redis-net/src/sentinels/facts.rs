@@ -1,10 +1,10 @@
-//! What each sentinel has said, and the master that follows from it. This module does no I/O.
+//! The answer of each sentinel, and the master that follows from it. This module does no I/O.
 //!
 //! Each failover has a greater *epoch* than the failovers before. The sentinels agree on each failover by majority, and a
-//! sentinel that hears of a greater epoch takes over its master. So the answer with the greatest epoch names the master on
-//! which all sentinels will agree, even if only one of them knows it yet. A vote of the sentinels would be late: after a
-//! promotion, most sentinels still name the old master for up to two seconds. Votes decide where epochs cannot: between
-//! equal epochs, and if a sentinel hides its epoch.
+//! sentinel that receives a greater epoch takes over its master. So the answer with the greatest epoch names the master
+//! on which all sentinels will agree, even if only one of them knows it yet. A vote of the sentinels would be late:
+//! after a promotion, most sentinels still name the old master for up to two seconds. Votes decide where epochs cannot:
+//! between equal epochs, and if a sentinel hides its epoch.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use crate::options::Host;
 
 /// Maximum number of sentinels that are asked, beside those of the URL.
 const MAX_OTHERS: usize = 16;
-/// Time for which only sentinels with a lower epoch must answer before they are believed. In a failover, sentinels hear of
-/// the new master within two seconds.
+/// Time for which only sentinels with a lower epoch must answer before they are believed. In a failover, sentinels
+/// receive the new master within two seconds.
 const LOWER_EPOCH_AFTER: Duration = Duration::from_secs(5);
 /// Time after which a silent sentinel is dropped that no answer names any more. Its address has changed, for example.
 const DROPPED_AFTER: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub(super) struct Choice {
     votes: usize,
 }
 
-/// What the sentinels have said.
+/// The answers of the sentinels.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// Whether a task asks the sentinels.
@@ -258,8 +258,8 @@ impl Facts {
         answer.epoch.is_some_and(|epoch| Some(epoch) < self.epoch)
     }
 
-    /// Updates the greatest epoch. If all sentinels that answer have had lower epochs for some seconds, they were perhaps
-    /// set up again: then the greatest epoch is forgotten, and this returns true.
+    /// Updates the greatest epoch. If all sentinels that answer have had lower epochs for some seconds, they may have
+    /// been set up again: then the greatest epoch is forgotten, and this returns true.
     fn compare_epochs(&mut self, now: Instant) -> bool {
         let greatest = self.answers().filter_map(|answer| answer.epoch).max();
         self.epoch = self.epoch.max(greatest);

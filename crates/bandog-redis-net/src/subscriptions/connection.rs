@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
+use bandog_net::{Backoff, retryable};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use redis::{RedisError, ServerError, aio::MultiplexedConnection};
 use tokio::{sync::mpsc::UnboundedReceiver, task::unconstrained};
@@ -11,8 +12,7 @@ use super::{
     shared::SharedSubscriptions,
 };
 use crate::{
-    backoff::Backoff,
-    dial::{Connection, TlsProbeBudget, make_retryable},
+    dial::{Connection, TlsProbeBudget},
     refusal,
 };
 
@@ -57,7 +57,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
                 backoff.connection_lasted(since.elapsed());
             }
             Err(error) => {
-                let error = if was_reached { make_retryable(error) } else { error };
+                let error = if was_reached { retryable(error) } else { error };
                 shared.state().channels.connection_failed(&error);
                 // After an error that is not retryable, such as a refused login, the next attempt would fail in the
                 // same way. So the next attempt is delayed until a new caller subscribes.

@@ -1,4 +1,4 @@
-//! What the subscribers and the task of the connection share.
+//! The state that the subscribers and the task of the connection share.
 
 use std::{
     fmt,

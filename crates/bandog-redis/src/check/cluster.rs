@@ -12,7 +12,7 @@ use crate::refusal;
 /// Maximum number of moving slots that a finding names.
 const MAX_NAMED: usize = 4;
 
-/// What one master says about the cluster.
+/// The view that one master has of the cluster.
 #[derive(Debug)]
 pub(super) struct View {
     /// The address of the master.

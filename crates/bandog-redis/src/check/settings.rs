@@ -209,7 +209,8 @@ impl Settings {
             _ if self.refuses_writes() => Finding::danger(
                 SUBJECT,
                 format!(
-                    "this server refuses all writes, so no lock can be taken: it hears of {} replicas in time, and needs {}",
+                    "this server refuses all writes, so no lock can be taken: {} replicas report in time, but it \
+                     needs {}",
                     self.info("min_slaves_good_slaves").unwrap_or("too few"),
                     self.config(SUBJECT).unwrap_or("more")
                 ),
@@ -223,7 +224,7 @@ impl Settings {
             ),
             (Some(number), Some(lag)) => Finding::fine(
                 SUBJECT,
-                format!("{number} replicas: a master that has not heard of them for {lag} s refuses all writes"),
+                format!("{number} replicas: a master without a report of them for {lag} s refuses all writes"),
             ),
             _ if is_in_use => Finding::fine(SUBJECT, "it is set, so a master without its replicas refuses all writes"),
             _ => self.unknown(SUBJECT, "check `CONFIG GET min-replicas*`: it should be 1 or more, with a lag of 2 s"),

@@ -144,7 +144,7 @@ fn faulty_sentinels(count: usize, faults: &[Error]) -> Option<Finding> {
     match faults.len() {
         0 => None,
         few if few * 2 < count => Some(Finding::advice(SUBJECT, says(""), CURE)),
-        _ => Some(Finding::danger(SUBJECT, says(", so perhaps no failover is possible"), CURE)),
+        _ => Some(Finding::danger(SUBJECT, says(", so a failover may be impossible"), CURE)),
     }
 }
 

@@ -45,7 +45,7 @@ impl Redis {
         // A holder that has the lock before and after the read of the fence has had it all the time.
         let names: Vec<String> = without.iter().map(|row| row.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let Ok((now, _)) = self.looked_at(&names).await else { return };
+        let Ok((now, _)) = self.show_replies(&names).await else { return };
         for (shown, reply) in without.iter_mut().zip(&now) {
             let now = row(&shown.name, reply).ok().flatten();
             let is_held = |holder: &Holder| {

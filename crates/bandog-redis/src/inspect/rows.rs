@@ -24,7 +24,7 @@ pub(crate) fn row(name: &str, reply: &Value) -> Result<Option<Row>> {
     row.map(Some).ok_or_else(|| refusal::unexpected_reply(reply))
 }
 
-/// The parts of a reply: see `look.lua`.
+/// The parts of a reply: see `inspect.lua`.
 struct LockParts<'v> {
     type_name: String,
     left: i64,

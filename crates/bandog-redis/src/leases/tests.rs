@@ -10,16 +10,7 @@ use crate::answers::renewal;
 fn fuzz_answers() {
     let id = ClaimId { client: ClientId::random(), number: 7 };
     let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(64).unwrap());
-    let claim = Claim {
-        key: Key::new("orders").unwrap(),
-        id,
-        kind: Kind::Mutex,
-        ttl,
-        fences,
-        above: None,
-        joins: false,
-        offers: false,
-    };
+    let claim = Claim { fences, ..Claim::new(Key::new("orders").unwrap(), id, Kind::Mutex, ttl) };
     let redis = Redis::new(RedisOptions::from_url("redis://localhost").unwrap()).unwrap();
     let samples = [":1790000000000063\r\n", ":-29999\r\n", ":0\r\n", ":2\r\n", "*2\r\n:1\r\n:0\r\n", "-OOM x\r\n"];
     crate::fuzz::replies("answers to steps", &samples, |reply| {
@@ -36,14 +27,13 @@ fn fuzz_answers() {
 #[test]
 fn a_place_in_the_queue_is_no_hold() {
     let claim = Claim {
-        key: Key::new("orders").unwrap(),
-        id: ClaimId { client: ClientId::random(), number: 1 },
-        kind: Kind::Fair,
-        ttl: Duration::from_secs(5),
-        fences: NonZeroU32::MIN,
-        above: None,
         joins: true,
-        offers: false,
+        ..Claim::new(
+            Key::new("orders").unwrap(),
+            ClaimId { client: ClientId::random(), number: 1 },
+            Kind::Fair,
+            Duration::from_secs(5),
+        )
     };
     assert!(is_held(&claim, None).is_ok(), "the single server has answered for its replicas");
     assert!(

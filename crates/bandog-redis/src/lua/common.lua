@@ -169,7 +169,7 @@ end
 
 -- Publishes a message. Returns the number of its receivers, or -2 if the user has no right to publish.
 local function publish(channel, message)
-  local told = try('publish', channel, message)
-  if type(told) == 'table' then return -2 end
-  return told
+  local receivers = try('publish', channel, message)
+  if type(receivers) == 'table' then return -2 end
+  return receivers
 end

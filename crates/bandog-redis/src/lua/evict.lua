@@ -3,17 +3,17 @@
 -- KEYS: lock
 -- ARGV: prefix, token, held, writers, queue, waiting, order, permits, channel, read-write channel, semaphore channel
 -- Reply: nil: the lock is free
---        {told, row}: freed. `told` is the number of notified subscribers, or -2 if the user has no right to publish.
---        `row` is what `look` returned before.
+--        {receivers, row}: freed. `receivers` is the number of notified subscribers, or -2 if the user has no right to
+--        publish. `row` is the result of `inspect` before the change.
 --        or the error, for example because the key is not a lock. Then the key is unchanged.
 
 local lock, prefix, held, queue, permits = KEYS[1], ARGV[1], ARGV[3], ARGV[5], ARGV[8]
 local channel, read_write_channel, semaphore_channel = ARGV[9], ARGV[10], ARGV[11]
 
 local function evict()
-  local row = look(lock, 0)
+  local row = inspect(lock, 0)
   if not row then return false end
-  local kind, holders, told = row[1], row[4], nil
+  local kind, holders, receivers = row[1], row[4], nil
   if kind == 'hash' then
     for _, owner in ipairs(holders) do
       if not string.find(owner, OWNER) then
@@ -22,7 +22,7 @@ local function evict()
     end
     call('del', lock)
     try('del', held)
-    told = publish(channel, '0')
+    receivers = publish(channel, '0')
     -- The first claim in the queue of a fair lock has a channel of its own.
     local first = list('lrange', queue, 0, 0)[1]
     if first then publish(channel .. ':' .. first, '0') end
@@ -32,13 +32,13 @@ local function evict()
     call('del', lock)
     try('del', held)
     for i = 1, #holders, 2 do try('del', keys[i]) end
-    told = publish(read_write_channel, mode == 'read' and '0' or '1')
+    receivers = publish(read_write_channel, mode == 'read' and '0' or '1')
   else
     give_back(lock, permits, call('zrange', permits, 0, -1, 'withscores'))
     try('del', held)
-    told = publish(semaphore_channel, call('get', lock))
+    receivers = publish(semaphore_channel, call('get', lock))
   end
-  return { told, row }
+  return { receivers, row }
 end
 
 return each(1, 11, evict)

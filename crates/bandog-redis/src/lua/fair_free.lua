@@ -4,10 +4,10 @@
 local function notify_first(queue, deadlines, waiting, owner, channel)
   local done, first = pcall(first_in_queue, queue, deadlines, waiting)
   if not done or not first then return 0 end
-  local told = publish(channel .. ':' .. first, '0')
+  local receivers = publish(channel .. ':' .. first, '0')
   -- An owner begins with the UUID of its client, which has 36 characters.
-  if told > 0 and string.sub(first, 1, 37) == string.sub(owner, 1, 37) then return told - 1 end
-  return told
+  if receivers > 0 and string.sub(first, 1, 37) == string.sub(owner, 1, 37) then return receivers - 1 end
+  return receivers
 end
 
 -- Brings the deadlines of the owners behind this position nearer by the time for one claim, but not nearer than their

@@ -11,7 +11,7 @@
 local function forget()
   local lock, writers, queue, waiting, order = KEYS[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
   local operations, leases = ARGV[10], ARGV[15]
-  if look(lock, 0) then return 0 end
+  if inspect(lock, 0) then return 0 end
   -- Only the lock is in KEYS. While the slot is being moved, any other key may be at the other node. The name of the token
   -- has a hash tag, so a longer name is in the same slot.
   local absent = ARGV[2] .. ':'

@@ -5,8 +5,8 @@
 --       (`permits` and `leases` exist while a claim has permits of a semaphore of this name, and each of the last three
 --       can exist for a free semaphore; `action` is `set`, `down` or `delete`; `number` is the count to set or to
 --       subtract, or 0)
--- Reply: {changed, count, told}: `changed` is 1 if this operation has changed the latch, else 0; `told` is -2 if the
---        user has no right to publish, else a number of subscribers
+-- Reply: {changed, count, receivers}: `changed` is 1 if this operation has changed the latch, else 0; `receivers` is -2
+--        if the user has no right to publish, else a number of subscribers
 --        or the error, for example because the key is not a latch. Then the latch is unchanged.
 --
 -- The sorted set `operations` has the operations that the server remembers. A member is `changed`, a space and the id.
@@ -87,10 +87,10 @@ if is_error(reply) then
   return reply
 end
 
-local told = 0
+local receivers = 0
 if message then
   -- If the notification is refused, the operation still succeeds.
-  told = try('publish', channel, message)
-  if is_error(told) then told = -2 end
+  receivers = try('publish', channel, message)
+  if is_error(receivers) then receivers = -2 end
 end
-return { command and 1 or 0, after or count, told }
+return { command and 1 or 0, after or count, receivers }

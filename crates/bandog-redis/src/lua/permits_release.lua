@@ -30,9 +30,9 @@ local function release(k, a)
   if available then commands[2] = { 'incrby', lock, #taken } end
   write(commands)
   try('hdel', held, owner)
-  local told = 0
-  if available and available + #taken >= 0 then told = publish(channel, text(available + #taken)) end
-  return is_alive and told or -1
+  local receivers = 0
+  if available and available + #taken >= 0 then receivers = publish(channel, text(available + #taken)) end
+  return is_alive and receivers or -1
 end
 
 return each(5, 3, release)

@@ -5,13 +5,13 @@
 -- ARGV: plain, leases, waiting, order, channel
 -- Reply: 0: the key is not a semaphore of this layout
 --        nil: no client has a permit; the permits of claims that have expired are returned, too
---        {told, row}: `told` is the number of notified subscribers, or -2 if the user has no right to publish. `row` is
---        what `look_at_plain` returned before.
+--        {receivers, row}: `receivers` is the number of notified subscribers, or -2 if the user has no right to
+--        publish. `row` is the result of `inspect_plain` before the change.
 --        or the error, for example because only clients of other libraries have permits
 
 local function evict()
   local lock, plain, leases = KEYS[1], ARGV[1], ARGV[2]
-  local row = look_at_plain(lock, plain, leases, ARGV[3], ARGV[4])
+  local row = inspect_plain(lock, plain, leases, ARGV[3], ARGV[4])
   if row == nil then return 0 end
   local owners, fields = {}, call('hgetall', plain)
   for i = 1, #fields, 2 do
@@ -23,8 +23,8 @@ local function evict()
   end
   if #owners == 0 then return false end
   return_permits(lock, plain, leases, owners)
-  local told = publish(ARGV[5], call('get', lock))
-  return row and { told, row }
+  local receivers = publish(ARGV[5], call('get', lock))
+  return row and { receivers, row }
 end
 
 return each(1, 5, evict)

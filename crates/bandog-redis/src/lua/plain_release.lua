@@ -14,10 +14,10 @@ local function release(k, a)
   local lock, plain, leases, waiting, order = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
   local owner, channel, available = ARGV[a + 1], ARGV[a + 2], available_permits(lock)
   if not own_permits(plain, owner) then return leave(waiting, order, owner, channel, available) end
-  local until_ms, told = call('zscore', leases, owner), 0
+  local until_ms, receivers = call('zscore', leases, owner), 0
   local sum = return_permits(available and lock, plain, leases, { owner })
-  if available and available + sum >= 0 then told = publish(channel, text(available + sum)) end
-  return until_ms and tonumber(until_ms) > NOW and told or -1
+  if available and available + sum >= 0 then receivers = publish(channel, text(available + sum)) end
+  return until_ms and tonumber(until_ms) > NOW and receivers or -1
 end
 
 return each(5, 2, release)

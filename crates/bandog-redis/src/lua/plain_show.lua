@@ -2,10 +2,11 @@
 --
 -- KEYS: lock
 -- ARGV: prefix, token, held, writers, queue, waiting, order, permits, plain, operations, former, leases
--- Reply: what `look_at_plain`, `look` or `free_semaphore` returns, or the error, for example because the key is not a lock
+-- Reply: the result of `inspect_plain`, `inspect` or `free_semaphore`, or the error, for example because the key is
+--        not a lock
 
 return each(1, 12, function()
-  local row = look_at_plain(KEYS[1], ARGV[9], ARGV[12], ARGV[6], ARGV[7])
-  if row == nil then row = look(KEYS[1], 0) end
+  local row = inspect_plain(KEYS[1], ARGV[9], ARGV[12], ARGV[6], ARGV[7])
+  if row == nil then row = inspect(KEYS[1], 0) end
   return row or free_semaphore(KEYS[1], 0)
 end)

@@ -26,9 +26,9 @@ local function release(lock, owner, channel, starving)
   end
   if not held then return -1 end
   -- If the notification is refused, the release still succeeds.
-  local told = redis.pcall('publish', channel, '0')
-  if type(told) == 'table' then return -2 end
-  return told
+  local receivers = redis.pcall('publish', channel, '0')
+  if type(receivers) == 'table' then return -2 end
+  return receivers
 end
 
 if #KEYS == 1 then return release(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) end

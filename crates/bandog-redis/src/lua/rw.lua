@@ -73,7 +73,7 @@ local function readers(lock, prefix, left_of_lock, except)
       local left = 0
       for number = 1, holds do left = math.max(left, call('pttl', hold_key(prefix, owner, number))) end
       if not is_ours(owner) then left = left_of_lock == -1 and -1 or math.max(left, left_of_lock) end
-      -- What the first dead reader shows about the slot, it shows for the others, too.
+      -- One check is enough: all readers have the same slot.
       if left == 0 and #dead == 0 then check_absent(hold_key(prefix, owner, 1)) end
       if left ~= 0 then
         alive, longest, never_expires = alive + 1, math.max(longest, left), never_expires or left == -1

@@ -2,6 +2,6 @@
 --
 -- KEYS: lock
 -- ARGV: token
--- Reply: what `look` returns, or the error, for example because the key is not a string
+-- Reply: the result of `inspect`, or the error, for example because the key is not a string
 
-return each(1, 1, function() return look(KEYS[1], ARGV[1]) end)
+return each(1, 1, function() return inspect(KEYS[1], ARGV[1]) end)

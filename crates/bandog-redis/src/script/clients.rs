@@ -12,16 +12,16 @@ use redis::{Pipeline, RedisWrite};
 use super::args::{millis, single};
 use crate::names::{CLIENTS, ClientRowKey};
 
-pub(super) static ANNOUNCE: LazyLock<Script> = script!("announce.lua");
+pub(super) static REGISTER: LazyLock<Script> = script!("register.lua");
 pub(super) static ENLIST: LazyLock<Script> = script!("enlist.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&ANNOUNCE, &ENLIST];
+pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&REGISTER, &ENLIST];
 
 /// Maximum number of expired clients that one registration removes from the index.
 const MAX_CLEARED_CLIENTS: usize = 16;
 
-/// The fields of a row, in the order of `announce.lua`.
+/// The fields of a row, in the order of `register.lua`.
 pub(crate) const FIELDS: [&str; 7] = ["host", "pid", "program", "since", "prefix", "waits", "blocked"];
 
 /// The values of a client's row. In the value of `waits`, line breaks separate the names of the locks, because no name
@@ -35,10 +35,10 @@ pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
 }
 
 /// Writes a client's row in the registry.
-pub(crate) fn announce(member: &Member, ttl: Duration, form: ScriptForm) -> Pipeline {
+pub(crate) fn register(member: &Member, ttl: Duration, form: ScriptForm) -> Pipeline {
     let fields = fields(member);
     let size = fields.iter().map(String::len).sum::<usize>() + 128;
-    let mut cmd = ANNOUNCE.call(form, 1, 1 + fields.len(), size);
+    let mut cmd = REGISTER.call(form, 1, 1 + fields.len(), size);
     cmd.write_arg_fmt(ClientRowKey(member.id));
     cmd.arg(millis(ttl)).arg(&fields[..]);
     single(cmd)

@@ -8,7 +8,7 @@ use redis::{Cmd, RedisWrite};
 
 use super::{
     args::{claim_of, millis},
-    look,
+    inspect,
     semaphore::permits,
 };
 use crate::names::{
@@ -21,15 +21,15 @@ pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "permits.lua
 pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "permits.lua", "plain.lua", "plain_renew.lua");
 pub(super) static LIMIT: LazyLock<Script> = script!("common.lua", "permits.lua", "plain.lua", "plain_limit.lua");
 pub(super) static SHOW: LazyLock<Script> =
-    script!("common.lua", "queue.lua", "rw.lua", "look.lua", "plain_look.lua", "plain_show.lua");
+    script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "plain_inspect.lua", "plain_show.lua");
 pub(super) static EVICT: LazyLock<Script> = script!(
     "common.lua",
     "queue.lua",
     "rw.lua",
-    "look.lua",
+    "inspect.lua",
     "permits.lua",
     "plain.lua",
-    "plain_look.lua",
+    "plain_inspect.lua",
     "plain_evict.lua"
 );
 
@@ -108,8 +108,8 @@ pub(super) fn set_limit(key: &Key, permits: NonZeroU32, form: ScriptForm) -> Cmd
 /// Shows the holders of a lock of any kind.
 pub(super) fn show(name: &str, form: ScriptForm) -> Cmd {
     let mut cmd = SHOW.call(form, 1, 13, 13 * name.len() + 280);
-    look::lock(&mut cmd, name);
-    look::free_semaphore(&mut cmd, name);
+    inspect::lock(&mut cmd, name);
+    inspect::free_semaphore(&mut cmd, name);
     satellites(&mut cmd, name, &[LEASES]);
     cmd
 }

@@ -91,7 +91,7 @@ fn keys(cmd: &mut Cmd, claim: &Claim) {
     cmd.write_arg_fmt(Satellite(WRITERS, name));
 }
 
-/// What the claim wants to hold, as the scripts name it.
+/// The mode of the claim, as the scripts name it.
 fn mode(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "read",

@@ -12,8 +12,8 @@ use crate::names::{Channel, TokenKey};
 pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_claim.lua");
 pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_release.lua");
 pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_renew.lua");
-pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_look.lua", "setnx_show.lua");
-pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_look.lua", "setnx_evict.lua");
+pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_inspect.lua", "setnx_show.lua");
+pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_inspect.lua", "setnx_evict.lua");
 
 /// The scripts of records.
 pub(super) static SWAP: LazyLock<Script> = script!("setnx.lua", "setnx_holdings.lua", "swap.lua");

@@ -6,7 +6,7 @@ use redis::Arg;
 
 use super::{
     args::millis,
-    clients::ANNOUNCE,
+    clients::REGISTER,
     latches::LATCH,
     mutex::{CLAIM, RELEASE, RENEW, claim, release, renew},
     *,
@@ -77,8 +77,8 @@ fn every_header_documents_the_arguments_of_a_call() {
     };
     let form = ScriptForm::Hash;
     let calls = [
-        (&ANNOUNCE, announce(&member, Duration::from_secs(30), form)),
-        (&look::EVICT, single(look::evict(&key, form))),
+        (&REGISTER, register(&member, Duration::from_secs(30), form)),
+        (&inspect::EVICT, single(inspect::evict(&key, form))),
         (&semaphore::LIMIT, single(semaphore::set_limit(&key, NonZeroU32::MIN, form))),
         (&setnx::SHOW, single(setnx::show("a", form))),
         (&setnx::EVICT, single(setnx::evict(&key, form))),
@@ -150,7 +150,7 @@ fn the_parameters_of_a_script_have_the_order_of_its_header() {
 #[test]
 fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
     let offered = format!("'{}'", ClaimId::OFFERED);
-    for script in [&CLAIM, &RELEASE, &look::EVICT, &setnx::CLAIM] {
+    for script in [&CLAIM, &RELEASE, &inspect::EVICT, &setnx::CLAIM] {
         assert!(script.text(false).contains(&offered), "{}", script.text(false));
     }
     for script in [&RELEASE, &read_write::RELEASE, &setnx::RELEASE] {
@@ -206,14 +206,13 @@ fn groups_of(steps: &[Step]) -> Vec<Group> {
 
 fn new_claim(key: &str) -> Claim {
     Claim {
-        key: Key::new(key).unwrap(),
-        id: ClaimId { client: ClientId::random(), number: 7 },
-        kind: Kind::Mutex,
-        ttl: Duration::from_secs(30),
         fences: NonZeroU32::new(64).unwrap(),
-        above: None,
-        joins: false,
-        offers: false,
+        ..Claim::new(
+            Key::new(key).unwrap(),
+            ClaimId { client: ClientId::random(), number: 7 },
+            Kind::Mutex,
+            Duration::from_secs(30),
+        )
     }
 }
 

@@ -56,7 +56,7 @@ fn the_locks_of_users_keep_their_names() {
     }
 }
 
-/// Clients of other versions look for the locks under these keys.
+/// Clients of other versions use these keys for the locks.
 #[test]
 fn the_names_that_bandog_makes_keep_their_places() {
     for (name, placed) in [

@@ -132,7 +132,7 @@ async fn operators_see_and_evict_locks_of_all_nodes() {
     }
     let members = [member(&["a"]), member(&["b"]), member(&[])];
     for member in &members {
-        redis.announce(member, SOON).await.unwrap();
+        redis.register(member, SOON).await.unwrap();
     }
     let rows = redis.list(&Pattern::new("name*")).await.unwrap();
     let mut listed: Vec<_> = rows.into_iter().map(|row| row.name).collect();
@@ -141,7 +141,7 @@ async fn operators_see_and_evict_locks_of_all_nodes() {
     expected.sort();
     assert_eq!(listed, expected);
     assert_eq!(redis.members().await.unwrap().len(), members.len());
-    redis.withdraw(members[0].id).await.unwrap();
+    redis.deregister(members[0].id).await.unwrap();
     assert_eq!(redis.members().await.unwrap().len(), 2);
     for name in &names {
         let key = Key::new(name).unwrap();

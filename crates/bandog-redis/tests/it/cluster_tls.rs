@@ -14,7 +14,7 @@ fn url(node: &RedisServer, authority: &Authority) -> String {
     format!("rediss+cluster://{}@{}?ca={}", RedisServer::LEAST, node.tls_addr(), authority.ca.display())
 }
 
-/// The nodes announce IP addresses, for which their certificate is made.
+/// The nodes publish IP addresses, for which their certificate is made.
 fn start(authority: &Authority) -> RedisCluster {
     RedisCluster::start_tls(3, &authority.issue("127.0.0.1", |_| ()), &[])
 }
@@ -64,9 +64,9 @@ async fn a_lock_is_followed_to_another_node_over_tls() {
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
 }
 
-/// The certificate is made for a name, so the nodes must announce this name.
+/// The certificate is made for a name, so the nodes must publish this name.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_announce_a_host_name_need_a_certificate_for_it() {
+async fn nodes_that_publish_a_host_name_need_a_certificate_for_it() {
     let authority = Authority::new("shop");
     let args = ["--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"];
     let cluster = RedisCluster::start_tls(3, &authority.issue("localhost", |_| ()), &args);

@@ -18,8 +18,8 @@ async fn queries_of_some_locks_or_all_clients_cost_the_same_on_a_full_server() {
     let redis = backend(&server);
     let (held, waiter) = (claim("k"), member(&["k"]));
     fences(&redis, &held).await;
-    redis.announce(&bandog_core::Member { id: held.id.client, ..member(&[]) }, TTL).await.unwrap();
-    redis.announce(&waiter, TTL).await.unwrap();
+    redis.register(&bandog_core::Member { id: held.id.client, ..member(&[]) }, TTL).await.unwrap();
+    redis.register(&waiter, TTL).await.unwrap();
     let operator_client = Client::over(operator(&server)).unwrap();
     operator_client.ready().await.unwrap();
     let mut before = Vec::new();

@@ -21,7 +21,7 @@ async fn a_full_server_refuses_only_claims_and_registrations() {
     fences(&redis, &freed).await;
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     refused(&take(&redis, &claim("new")).await.unwrap_err(), "memory limit");
-    refused(&redis.announce(&member(&[]), crate::help::TTL).await.unwrap_err(), "memory limit");
+    refused(&redis.register(&member(&[]), crate::help::TTL).await.unwrap_err(), "memory limit");
     assert_eq!(renew(&redis, &kept).await.unwrap(), Renewal::Extended { valid_for: kept.ttl });
     assert!(matches!(release(&redis, &freed).await.unwrap(), Released::Freed { .. }));
     redis.subscribe(&kept, notifier().0).await.unwrap();

@@ -15,7 +15,7 @@ use crate::{
     read_write::{fields, hold_key, reader, writer},
 };
 
-/// What a multi lock of Redisson with this lease leaves when the key of its hold has expired.
+/// The rest of a multi lock of Redisson with this lease when the key of its hold has expired.
 fn multi_lock_reads(server: &RedisServer, lease: &str) {
     server.cmd(&["HSET", "k", "mode", "read", JAVA, "1"]);
     server.cmd(&["PEXPIRE", "k", lease]);
@@ -55,7 +55,7 @@ async fn a_reader_of_redisson_without_a_key_keeps_writers_out_until_the_hash_exp
 async fn our_readers_join_and_leave_a_reader_of_redisson_without_a_key() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let mut listener = subscriber(&server, "redisson_rwlock:{k}");
+    let mut subscription = subscriber(&server, "redisson_rwlock:{k}");
     multi_lock_reads(&server, "5000");
     let (ours, dead) = (reader("k"), reader("k"));
     for claim in [&ours, &dead] {
@@ -72,7 +72,7 @@ async fn our_readers_join_and_leave_a_reader_of_redisson_without_a_key() {
     assert_eq!(server.hash("k"), fields(&[("mode", "read"), (JAVA, "1")]));
     // The store does not say how long the other reader holds the lock, so the ttl is not lowered.
     assert!((29_000..=30_000).contains(&server.pttl("k")), "{}", server.pttl("k"));
-    no_message(&mut listener);
+    no_message(&mut subscription);
     refused_for(&redis, &next).await;
     // A lock without a ttl gets none when our reader leaves.
     granted(take(&redis, &ours).await.unwrap());

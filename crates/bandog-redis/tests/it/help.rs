@@ -56,14 +56,13 @@ pub(crate) fn with_timeout(url: &str, timeout: Duration) -> Redis {
 pub(crate) fn claim(key: &str) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     Claim {
-        key: Key::new(key).unwrap(),
-        id: ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) },
-        kind: Kind::Mutex,
-        ttl: TTL,
         fences: NonZeroU32::new(64).unwrap(),
-        above: None,
-        joins: false,
-        offers: false,
+        ..Claim::new(
+            Key::new(key).unwrap(),
+            ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) },
+            Kind::Mutex,
+            TTL,
+        )
     }
 }
 
@@ -120,10 +119,10 @@ pub(crate) async fn is_granted(redis: &Redis, claim: &Claim) -> bool {
 
 /// Checks that the subscriber has received no message.
 #[track_caller]
-pub(crate) fn no_message(listener: &mut RawRedis) {
-    listener.set_patience(Duration::from_millis(20)).unwrap();
-    assert!(listener.read().is_err(), "a message was published");
-    listener.set_patience(SOON).unwrap();
+pub(crate) fn no_message(subscription: &mut RawRedis) {
+    subscription.set_patience(Duration::from_millis(20)).unwrap();
+    assert!(subscription.read().is_err(), "a message was published");
+    subscription.set_patience(SOON).unwrap();
 }
 
 /// The present time in ms, as in the scores of Redisson.

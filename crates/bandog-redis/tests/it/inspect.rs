@@ -149,12 +149,12 @@ async fn a_list_leaves_out_records() {
 #[tokio::test]
 async fn the_documented_rights_are_enough_to_inspect() {
     let server = RedisServer::start();
-    let rights = [RedisServer::least_rights(), RedisServer::look_rights()].concat();
+    let rights = [RedisServer::least_rights(), RedisServer::inspect_rights()].concat();
     server.cmd(&[&["ACL", "SETUSER", "u"], &rights[..], &["resetpass", ">p"]].concat());
     let redis = at(&format!("redis://u:p@{}", server.addr()));
     let held = claim("k");
     fences(&redis, &held).await;
-    redis.announce(&crate::help::member(&["k"]), crate::help::TTL).await.unwrap();
+    redis.register(&crate::help::member(&["k"]), crate::help::TTL).await.unwrap();
     assert_eq!(listed(&redis, "*").await, ["k"]);
     assert!(redis.show(&held.key).await.unwrap().is_held());
     assert_eq!(redis.members().await.unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! What holds for fair mutexes, read-write locks and semaphores in the same way: a user with few rights, lost answers,
+//! Laws of fair mutexes, read-write locks and semaphores alike: a user with few rights, lost answers,
 //! batches of several kinds, and the slots of a cluster.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};

@@ -64,29 +64,30 @@ async fn each_change_publishes_the_message_of_redisson() {
     let server = RedisServer::start();
     let redis = operator(&server);
     for (name, channel, _) in NAMES {
-        let mut listener = subscriber(&server, channel);
-        let mut hears = |message: &str| assert_eq!(listener.read().unwrap().texts(), ["message", channel, message]);
+        let mut subscription = subscriber(&server, channel);
+        let mut expect =
+            |message: &str| assert_eq!(subscription.read().unwrap().texts(), ["message", channel, message]);
         change(&redis, &set(name, 2)).await;
-        hears("1");
+        expect("1");
         let opening = down(name, 1);
         change(&redis, &down(name, 1)).await;
         change(&redis, &opening).await;
-        hears("0");
+        expect("0");
         // Redisson's waiters poll without a pause after a 0 that comes while the count is not 0. So repetitions and
         // count-downs of an open latch publish nothing.
         change(&redis, &opening).await;
         change(&redis, &down(name, 1)).await;
         change(&redis, &delete(name)).await;
         change(&redis, &set(name, 5)).await;
-        hears("1");
+        expect("1");
         change(&redis, &set(name, 6)).await;
         change(&redis, &delete(name)).await;
-        hears("1");
+        expect("1");
         change(&redis, &set(name, 3)).await;
-        hears("1");
+        expect("1");
         change(&redis, &down(name, 4)).await;
-        hears("0");
-        quiet(&mut listener);
+        expect("0");
+        quiet(&mut subscription);
     }
 }
 
@@ -94,7 +95,7 @@ async fn each_change_publishes_the_message_of_redisson() {
 async fn a_latch_of_redisson_that_was_left_at_0_is_open_but_exists() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let mut listener = subscriber(&server, NAMES[0].1);
+    let mut subscription = subscriber(&server, NAMES[0].1);
     for count in ["0", "-3"] {
         server.cmd(&["SET", "plain", count]);
         assert_eq!(redis.latch_count(&key("plain")).await.unwrap(), 0);
@@ -103,7 +104,7 @@ async fn a_latch_of_redisson_that_was_left_at_0_is_open_but_exists() {
         assert_eq!(change(&redis, &down("plain", 1)).await, answer(true, 0));
         assert_eq!(server.keys(), ["bandog:ops:{plain}"]);
     }
-    quiet(&mut listener);
+    quiet(&mut subscription);
     server.cmd(&["SET", "plain", "9223372036854775807"]);
     assert_eq!(redis.latch_count(&key("plain")).await.unwrap(), i64::MAX.unsigned_abs());
 }
@@ -328,7 +329,7 @@ fn millis(server: &RedisServer) -> u64 {
 }
 
 /// Asserts that no further message comes.
-fn quiet(listener: &mut RawRedis) {
-    listener.set_patience(Duration::from_millis(20)).unwrap();
-    assert!(listener.read().is_err(), "a message without a change");
+fn quiet(subscription: &mut RawRedis) {
+    subscription.set_patience(Duration::from_millis(20)).unwrap();
+    assert!(subscription.read().is_err(), "a message without a change");
 }

@@ -43,14 +43,14 @@ async fn a_release_publishes_0_on_the_channel() {
     let server = RedisServer::start();
     let redis = backend(&server);
     for (name, _, channel) in NAMES {
-        let mut listener = subscriber(&server, channel);
+        let mut subscription = subscriber(&server, channel);
         let claim = claim(name);
         fences(&redis, &claim).await;
         assert_eq!(release(&redis, &claim).await.unwrap(), Released::Freed { others: Some(1) });
-        assert_eq!(listener.read().unwrap().texts(), ["message", channel, "0"]);
+        assert_eq!(subscription.read().unwrap().texts(), ["message", channel, "0"]);
         assert_eq!(release(&redis, &claim).await.unwrap(), Released::NotHeld);
-        listener.set_patience(Duration::from_millis(20)).unwrap();
-        assert!(listener.read().is_err(), "a release that freed no lock has published a message");
+        subscription.set_patience(Duration::from_millis(20)).unwrap();
+        assert!(subscription.read().is_err(), "a release that freed no lock has published a message");
     }
 }
 
@@ -89,7 +89,7 @@ async fn a_renewal_sets_the_ttl_and_nothing_else() {
 async fn a_pass_changes_the_owner_in_place_without_a_notification() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let mut listener = subscriber(&server, "redisson_lock__channel:{k}");
+    let mut subscription = subscriber(&server, "redisson_lock__channel:{k}");
     let (from, to, other) = (claim("k"), claim("k"), claim("k"));
     let old = fences(&redis, &from).await;
     server.cmd(&["PEXPIRE", "k", "5000"]);
@@ -104,10 +104,10 @@ async fn a_pass_changes_the_owner_in_place_without_a_notification() {
     );
     assert!(matches!(pass(&redis, &from, &other).await.unwrap(), Verdict::Busy { .. }));
     release(&redis, &to).await.unwrap();
-    assert_eq!(listener.read().unwrap().texts()[2], "0");
+    assert_eq!(subscription.read().unwrap().texts()[2], "0");
     assert!(matches!(pass(&redis, &from, &other).await.unwrap(), Verdict::Granted { .. }));
-    listener.set_patience(Duration::from_millis(20)).unwrap();
-    assert!(listener.read().is_err());
+    subscription.set_patience(Duration::from_millis(20)).unwrap();
+    assert!(subscription.read().is_err());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use bandog_core::{ErrorKind, Leases, Renewal};
 use bandog_sync::Client;
-use bandog_testkit::{Ear, RedisServer, Sentinels, eventually_async};
+use bandog_testkit::{LogCapture, RedisServer, Sentinels, eventually_async};
 
 use crate::help::{SOON, at, claim, is_granted, renew};
 
@@ -77,7 +77,8 @@ async fn the_passwords_at_the_master_and_at_the_sentinels_can_change() {
 
 #[tokio::test]
 async fn the_log_blames_the_password_and_the_client_registers_again() {
-    let (server, dir, (ear, _hears)) = (RedisServer::start(), tempfile::tempdir().unwrap(), Ear::of_thread("bandog"));
+    let (server, dir, (log, _guard)) =
+        (RedisServer::start(), tempfile::tempdir().unwrap(), LogCapture::of_thread("bandog"));
     let file = dir.path().join("password");
     rotate(&server, "one");
     fs::write(&file, "one").unwrap();
@@ -87,7 +88,7 @@ async fn the_log_blames_the_password_and_the_client_registers_again() {
     rotate(&server, "two");
     // The first registration of the client is refused.
     let warned = eventually_async(SOON * 4, async || {
-        let warned = ear.heard("WARN");
+        let warned = log.lines_with("WARN");
         if warned.is_empty() { Err("no warning") } else { Ok(warned) }
     });
     let warned = warned.await;
@@ -104,7 +105,7 @@ async fn the_log_blames_the_password_and_the_client_registers_again() {
     eventually_async(SOON * 4, is_registered).await;
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
-    assert_eq!(ear.heard("WARN").len(), 1, "{:?}", ear.heard("WARN"));
-    assert_eq!(ear.heard("answers again").len(), 1);
+    assert_eq!(log.lines_with("WARN").len(), 1, "{:?}", log.lines_with("WARN"));
+    assert_eq!(log.lines_with("answers again").len(), 1);
     ours.close().await.unwrap();
 }

@@ -58,15 +58,15 @@ fn expire(server: &RedisServer) {
 }
 
 #[track_caller]
-fn message(listener: &mut RawRedis) -> String {
-    listener.read().unwrap().texts()[2].clone()
+fn message(subscription: &mut RawRedis) -> String {
+    subscription.read().unwrap().texts()[2].clone()
 }
 
 #[track_caller]
-fn no_message(listener: &mut RawRedis) {
-    listener.set_patience(Duration::from_millis(20)).unwrap();
-    assert!(listener.read().is_err(), "a message was published");
-    listener.set_patience(SOON).unwrap();
+fn no_message(subscription: &mut RawRedis) {
+    subscription.set_patience(Duration::from_millis(20)).unwrap();
+    assert!(subscription.read().is_err(), "a message was published");
+    subscription.set_patience(SOON).unwrap();
 }
 
 #[tokio::test]
@@ -75,16 +75,16 @@ async fn the_number_and_the_messages_are_those_of_redisson() {
     let redis = plain(&server);
     for (name, tag) in [("plain", "{plain}"), ("{tag}:a", "{tag}:a"), ("中文 name", "{中文 name}")] {
         let channel = format!("redisson_sc:{tag}");
-        let mut listener = subscriber(&server, &channel);
+        let mut subscription = subscriber(&server, &channel);
         let (one, two) = (permits(name, 1, 3), permits(name, 2, 3));
         let number = || server.cmd(&["GET", name]).text().to_owned();
         // A new semaphore publishes its permits, as trySetPermits does. An acquisition publishes nothing.
         let fences = granted(take(&redis, &one).await.unwrap());
         assert_eq!((number().as_str(), server.pttl(name)), ("2", -1));
-        assert_eq!(listener.read().unwrap().texts(), ["message", channel.as_str(), "3"]);
+        assert_eq!(subscription.read().unwrap().texts(), ["message", channel.as_str(), "3"]);
         granted(take(&redis, &two).await.unwrap());
         assert_eq!(number(), "0");
-        no_message(&mut listener);
+        no_message(&mut subscription);
         let mut keys: Vec<_> =
             ["redisson_lock_token:", "bandog:plain:", "bandog:leases:"].map(|prefix| format!("{prefix}{tag}")).into();
         keys.push(name.to_owned());
@@ -98,9 +98,9 @@ async fn the_number_and_the_messages_are_those_of_redisson() {
         assert_eq!(server.pttl(&format!("bandog:leases:{tag}")), -1);
         // A release publishes the new number.
         assert_eq!(release(&redis, &one).await.unwrap(), Released::Freed { others: Some(1) });
-        assert_eq!((number().as_str(), message(&mut listener).as_str()), ("1", "1"));
+        assert_eq!((number().as_str(), message(&mut subscription).as_str()), ("1", "1"));
         assert_eq!(release(&redis, &two).await.unwrap(), Released::Freed { others: Some(1) });
-        assert_eq!((number().as_str(), message(&mut listener).as_str()), ("3", "3"));
+        assert_eq!((number().as_str(), message(&mut subscription).as_str()), ("3", "3"));
         assert_eq!(server.hash(&format!("bandog:plain:{tag}")).into_keys().collect::<Vec<_>>(), ["limit"]);
         server.cmd(&["FLUSHALL"]);
     }
@@ -143,12 +143,12 @@ async fn permits_of_java_count_and_ours_are_seen_by_java() {
     assert!(is_granted(&redis, &two).await);
     // Java reduces the permits below zero. Then a release publishes no number that Java could not use.
     server.cmd(&["DECRBY", "k", "3"]);
-    let mut listener = subscriber(&server, CHANNEL);
+    let mut subscription = subscriber(&server, CHANNEL);
     release(&redis, &two).await.unwrap();
     assert_eq!(available(&server), -1);
-    no_message(&mut listener);
+    no_message(&mut subscription);
     release(&redis, &one).await.unwrap();
-    assert_eq!((available(&server), message(&mut listener).as_str()), (0, "0"));
+    assert_eq!((available(&server), message(&mut subscription).as_str()), (0, "0"));
 }
 
 /// The next claim of bandog returns the permits of our dead clients. Nothing returns the permits of a dead Java client.
@@ -161,14 +161,14 @@ async fn permits_of_our_dead_clients_return_with_our_next_claim() {
     granted(take(&redis, &alive).await.unwrap());
     // A Java client takes one permit and dies.
     server.cmd(&["DECRBY", "k", "1"]);
-    let mut listener = subscriber(&server, CHANNEL);
+    let mut subscription = subscriber(&server, CHANNEL);
     expire(&server);
     assert_eq!(available(&server), 0, "nothing has touched the semaphore");
     assert_eq!(renew(&redis, &alive).await.unwrap(), Renewal::Gone);
     assert_eq!(release(&redis, &alive).await.unwrap(), Released::NotHeld);
-    assert_eq!((available(&server), message(&mut listener).as_str()), (1, "1"));
+    assert_eq!((available(&server), message(&mut subscription).as_str()), (1, "1"));
     assert!(!is_granted(&redis, &permits("k", 4, 4)).await);
-    assert_eq!((available(&server), message(&mut listener).as_str()), (3, "3"));
+    assert_eq!((available(&server), message(&mut subscription).as_str()), (3, "3"));
     assert_eq!(release(&redis, &dead).await.unwrap(), Released::NotHeld);
     assert_eq!(available(&server), 3);
     assert_eq!(server.cmd(&["EXISTS", LEASES]).int(), 0);
@@ -197,10 +197,10 @@ async fn a_lost_number_is_computed_from_the_limit_and_our_permits() {
 async fn the_limit_can_be_changed_once_it_is_known() {
     let server = RedisServer::start();
     let (redis, key) = (plain(&server), Key::new("k").unwrap());
-    let mut listener = subscriber(&server, CHANNEL);
+    let mut subscription = subscriber(&server, CHANNEL);
     // This creates a semaphore, as trySetPermits does.
     redis.set_limit(&key, number(2)).await.unwrap();
-    assert_eq!((available(&server), message(&mut listener).as_str()), (2, "2"));
+    assert_eq!((available(&server), message(&mut subscription).as_str()), (2, "2"));
     let held = permits("k", 2, 2);
     granted(take(&redis, &held).await.unwrap());
     let error = take(&redis, &permits("k", 1, 5)).await.unwrap_err();
@@ -209,12 +209,12 @@ async fn the_limit_can_be_changed_once_it_is_known() {
     // This adds permits, as addPermits does, and publishes the new number.
     for _ in 0..2 {
         redis.set_limit(&key, number(5)).await.unwrap();
-        assert_eq!((available(&server), message(&mut listener).as_str()), (3, "3"));
+        assert_eq!((available(&server), message(&mut subscription).as_str()), (3, "3"));
     }
     assert!(is_granted(&redis, &permits("k", 1, 2)).await && is_granted(&redis, &permits("k", 1, 5)).await);
     redis.set_limit(&key, number(1)).await.unwrap();
     assert_eq!(available(&server), -3);
-    no_message(&mut listener);
+    no_message(&mut subscription);
 
     server.cmd(&["FLUSHALL"]);
     server.cmd(&["SET", "k", "7"]);
@@ -235,9 +235,9 @@ async fn a_starving_claim_has_a_place_and_passes_on_what_it_leaves() {
     assert_eq!(renew(&redis, &starving).await.unwrap(), Renewal::Waiting { is_next: false });
     assert_eq!(operator(&server).show(&first.key).await.unwrap().queue, [starving.id.to_string()]);
     release(&redis, &first).await.unwrap();
-    let mut listener = subscriber(&server, CHANNEL);
+    let mut subscription = subscriber(&server, CHANNEL);
     assert!(is_granted(&redis, &starving).await);
-    assert_eq!(message(&mut listener), "1", "claims that waited for this one are not notified");
+    assert_eq!(message(&mut subscription), "1", "claims that waited for this one are not notified");
     assert!(is_granted(&redis, &permits("k", 1, 3)).await);
 }
 
@@ -357,9 +357,9 @@ async fn operators_see_our_holders_and_the_number_of_other_permits() {
     };
     assert_eq!(names().await, ["k", "mutex"]);
 
-    let mut listener = subscriber(&server, CHANNEL);
+    let mut subscription = subscriber(&server, CHANNEL);
     assert_eq!(outline(&redis.evict(&ours.key).await.unwrap().unwrap()).len(), 2);
-    assert_eq!((available(&server), message(&mut listener).as_str()), (3, "3"));
+    assert_eq!((available(&server), message(&mut subscription).as_str()), (3, "3"));
     assert_eq!(renew(&redis, &ours).await.unwrap(), Renewal::Gone);
     // Only Java's permits are left, which nobody can return but Java.
     assert_eq!(outline(&redis.show(&ours.key).await.unwrap()), [(None, 3)]);
@@ -380,11 +380,11 @@ async fn an_eviction_publishes_the_permits_of_claims_that_have_expired() {
     let ours = permits("k", 1, 1);
     granted(take(&redis, &ours).await.unwrap());
     expire(&server);
-    let mut listener = subscriber(&server, CHANNEL);
+    let mut subscription = subscriber(&server, CHANNEL);
     assert_eq!(redis.evict(&ours.key).await.unwrap(), None);
-    assert_eq!((available(&server), message(&mut listener).as_str()), (1, "1"));
+    assert_eq!((available(&server), message(&mut subscription).as_str()), (1, "1"));
     assert_eq!(redis.evict(&ours.key).await.unwrap(), None);
-    no_message(&mut listener);
+    no_message(&mut subscription);
 }
 
 /// A waiter of ours is woken by Java's message.

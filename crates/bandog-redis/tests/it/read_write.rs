@@ -49,7 +49,7 @@ async fn a_reader_is_a_field_and_a_key_of_its_own() {
     let server = RedisServer::start();
     let redis = backend(&server);
     for (name, prefix, held, channel) in NAMES {
-        let mut listener = subscriber(&server, channel);
+        let mut subscription = subscriber(&server, channel);
         let (first, second) = (reader(name), Claim { ttl: Duration::from_secs(60), ..reader(name) });
         let fences = granted(take(&redis, &first).await.unwrap());
         take(&redis, &second).await.unwrap();
@@ -70,12 +70,12 @@ async fn a_reader_is_a_field_and_a_key_of_its_own() {
         release(&redis, &second).await.unwrap();
         assert_eq!(server.hash(name), fields(&[("mode", "read"), (&one, "1")]));
         assert!((29_000..=30_000).contains(&server.pttl(name)));
-        no_message(&mut listener);
+        no_message(&mut subscription);
         assert_eq!(release(&redis, &first).await.unwrap(), Released::Freed { others: Some(1) });
-        assert_eq!(listener.read().unwrap().texts(), ["message", channel, "0"]);
+        assert_eq!(subscription.read().unwrap().texts(), ["message", channel, "0"]);
         assert_eq!(server.keys(), [token.as_str()]);
         assert_eq!(release(&redis, &first).await.unwrap(), Released::NotHeld);
-        no_message(&mut listener);
+        no_message(&mut subscription);
         server.cmd(&["DEL", &token]);
     }
 }
@@ -85,7 +85,7 @@ async fn a_writer_is_a_field_whose_name_ends_with_write() {
     let server = RedisServer::start();
     let redis = backend(&server);
     for (name, _, held, channel) in NAMES {
-        let mut listener = subscriber(&server, channel);
+        let mut subscription = subscriber(&server, channel);
         let held_by = writer(name);
         granted(take(&redis, &held_by).await.unwrap());
         assert_eq!(server.hash(name), fields(&[("mode", "write"), (&format!("{}:write", held_by.id), "1")]));
@@ -95,7 +95,7 @@ async fn a_writer_is_a_field_whose_name_ends_with_write() {
         keys.sort();
         assert_eq!(server.keys(), keys);
         assert_eq!(release(&redis, &held_by).await.unwrap(), Released::Freed { others: Some(1) });
-        assert_eq!(listener.read().unwrap().texts(), ["message", channel, "1"]);
+        assert_eq!(subscription.read().unwrap().texts(), ["message", channel, "1"]);
         assert_eq!(server.keys(), [token.as_str()]);
         server.cmd(&["DEL", &token]);
     }
@@ -200,9 +200,9 @@ async fn a_waiting_writer_has_a_place_that_keeps_readers_out() {
     assert_eq!(renew(&redis, &waiting).await.unwrap(), Renewal::Waiting { is_next: false });
     assert_eq!(operator(&server).show(&waiting.key).await.unwrap().queue, [waiting.id.to_string()]);
     // The last writer that gives up wakes the readers.
-    let mut listener = subscriber(&server, "redisson_rwlock:{k}");
+    let mut subscription = subscriber(&server, "redisson_rwlock:{k}");
     assert_eq!(release(&redis, &waiting).await.unwrap(), Released::LeftQueue);
-    assert_eq!(listener.read().unwrap().texts()[2], "0");
+    assert_eq!(subscription.read().unwrap().texts()[2], "0");
     assert!(is_granted(&redis, &late).await);
     assert_eq!(server.cmd(&["EXISTS", "bandog:writers:{k}"]).int(), 0);
 }
@@ -269,16 +269,16 @@ async fn an_eviction_ends_all_holds() {
     for claim in &readers {
         take(&redis, claim).await.unwrap();
     }
-    let mut listener = subscriber(&server, "redisson_rwlock:{k}");
+    let mut subscription = subscriber(&server, "redisson_rwlock:{k}");
     let row = redis.evict(&readers[0].key).await.unwrap().unwrap();
     assert_eq!((row.kind, row.holders.len()), (Some(Kind::Read), 2));
-    assert_eq!(listener.read().unwrap().texts()[2], "0");
+    assert_eq!(subscription.read().unwrap().texts()[2], "0");
     assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
     assert_eq!(renew(&redis, &readers[0]).await.unwrap(), Renewal::Gone);
     let next = writer("k");
     take(&redis, &next).await.unwrap();
     assert_eq!(redis.evict(&next.key).await.unwrap().unwrap().holders[0].kind, Some(Kind::Write));
-    assert_eq!(listener.read().unwrap().texts()[2], "1");
+    assert_eq!(subscription.read().unwrap().texts()[2], "1");
     assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
 }
 

@@ -14,7 +14,7 @@ async fn a_row_in_redis_has_the_documented_format() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let registered = member(&["a b", "c"]);
-    redis.announce(&registered, TTL).await.unwrap();
+    redis.register(&registered, TTL).await.unwrap();
     let key = format!("bandog:client:{}", registered.id);
     assert_eq!(server.keys(), [key.as_str(), INDEX]);
     let row = [
@@ -36,21 +36,21 @@ async fn a_row_in_redis_has_the_documented_format() {
 }
 
 #[tokio::test]
-async fn a_registered_client_is_a_member_with_its_last_row_until_it_withdraws() {
+async fn a_registered_client_is_a_member_with_its_last_row_until_it_deregisters() {
     let server = RedisServer::start();
     let (redis, other) = (backend(&server), operator(&server));
     let names: Vec<String> = (0..MAX_WAITS).map(|number| format!("{number}{}", "中".repeat(340))).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (mut first, second) = (member(&["a"]), member(&names));
-    redis.announce(&first, TTL).await.unwrap();
-    redis.announce(&second, TTL).await.unwrap();
+    redis.register(&first, TTL).await.unwrap();
+    redis.register(&second, TTL).await.unwrap();
     assert_eq!(sorted(other.members().await.unwrap()), sorted(vec![first.clone(), second.clone()]));
     first.waits.clear();
-    redis.announce(&first, Duration::from_millis(300)).await.unwrap();
+    redis.register(&first, Duration::from_millis(300)).await.unwrap();
     assert!(other.members().await.unwrap().contains(&first));
     assert!(server.pttl(&format!("bandog:client:{}", first.id)) <= 300);
-    other.withdraw(second.id).await.unwrap();
-    other.withdraw(second.id).await.unwrap();
+    other.deregister(second.id).await.unwrap();
+    other.deregister(second.id).await.unwrap();
     eventually_async(SOON, async || other.members().await.unwrap().is_empty()).await;
     // The index expires together with the client that has the longest ttl.
     eventually_async(SOON, async || server.keys() == [INDEX]).await;
@@ -62,7 +62,7 @@ async fn a_thousand_members_are_found_without_a_scan_of_all_keys() {
     let redis = operator(&server);
     let all: Vec<Member> = (0..1000).map(|_| member(&["a"])).collect();
     for one in &all {
-        redis.announce(one, TTL).await.unwrap();
+        redis.register(one, TTL).await.unwrap();
     }
     fences(&redis, &claim("a")).await;
     assert_eq!(sorted(redis.members().await.unwrap()), sorted(all));
@@ -75,7 +75,7 @@ async fn an_invalid_row_gives_no_member_and_does_not_affect_others() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let registered = member(&[]);
-    redis.announce(&registered, TTL).await.unwrap();
+    redis.register(&registered, TTL).await.unwrap();
     let id = || {
         let id = bandog_core::ClientId::random().to_string();
         server.cmd(&["ZADD", INDEX, "inf", &id]);
@@ -97,8 +97,8 @@ async fn a_row_of_another_type_stays_unchanged() {
     let registered = member(&[]);
     let key = format!("bandog:client:{}", registered.id);
     server.cmd(&["SET", &key, "text"]);
-    let error = redis.announce(&registered, TTL).await.unwrap_err();
-    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("announce")));
+    let error = redis.register(&registered, TTL).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("register")));
     assert_eq!((server.cmd(&["GET", &key]).text(), server.pttl(&key)), ("text", -1));
 }
 
@@ -109,7 +109,7 @@ async fn lost_scripts_do_not_stop_a_registration() {
     redis.ping().await.unwrap();
     server.flush_scripts();
     let registered = member(&[]);
-    redis.announce(&registered, TTL).await.unwrap();
+    redis.register(&registered, TTL).await.unwrap();
     assert_eq!(redis.members().await.unwrap(), [registered]);
 }
 
@@ -119,7 +119,7 @@ async fn a_full_server_refuses_a_registration_and_keeps_no_part_of_it() {
     let redis = backend(&server);
     redis.ping().await.unwrap();
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    let error = redis.announce(&member(&[]), TTL).await.unwrap_err();
+    let error = redis.register(&member(&[]), TTL).await.unwrap_err();
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
     assert_eq!(server.keys(), [""; 0]);
 }
@@ -129,8 +129,8 @@ async fn members_that_the_user_may_not_read_are_left_out() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (mine, theirs) = (member(&[]), member(&[]));
-    redis.announce(&mine, TTL).await.unwrap();
-    redis.announce(&theirs, TTL).await.unwrap();
+    redis.register(&mine, TTL).await.unwrap();
+    redis.register(&theirs, TTL).await.unwrap();
     let pattern = format!("~bandog:client:{}", mine.id);
     server.cmd(&["ACL", "SETUSER", "u", "on", ">p", &pattern, "~bandog:clients", "+@all"]);
     let limited = at(&format!("redis://u:p@{}", server.addr()));
@@ -152,7 +152,7 @@ async fn expired_clients_are_not_members_and_are_removed_from_the_index_in_steps
     }
     let registered = member(&[]);
     for left in [84 + 1, 68 + 1, 52 + 1] {
-        redis.announce(&registered, TTL).await.unwrap();
+        redis.register(&registered, TTL).await.unwrap();
         assert_eq!(server.cmd(&["ZCARD", INDEX]).int(), left);
     }
     server.cmd(&["CONFIG", "RESETSTAT"]);
@@ -169,18 +169,18 @@ async fn a_client_that_may_not_write_the_index_is_registered_and_warned_once() {
     for right in ["-zadd", "-zrangebyscore"] {
         server.cmd(&["ACL", "SETUSER", "locks", right]);
         let registered = member(&[]);
-        redis.announce(&registered, TTL).await.unwrap();
-        redis.announce(&registered, TTL).await.unwrap();
+        redis.register(&registered, TTL).await.unwrap();
+        redis.register(&registered, TTL).await.unwrap();
         assert_eq!(counted(), 1, "{right}");
         let reader = operator(&server);
         assert_eq!(reader.members().await.unwrap(), []);
         assert_eq!(reader.members_of(&[registered.id]).await.unwrap(), std::slice::from_ref(&registered));
-        redis.withdraw(registered.id).await.unwrap();
+        redis.deregister(registered.id).await.unwrap();
         assert_eq!(server.keys(), [""; 0], "{right}");
         server.cmd(&["ACL", "SETUSER", "locks", "+zadd", "+zrangebyscore"]);
     }
     server.cmd(&["SET", INDEX, "something else"]);
-    redis.announce(&member(&[]), TTL).await.unwrap();
+    redis.register(&member(&[]), TTL).await.unwrap();
     assert_eq!(server.cmd(&["GET", INDEX]).text(), "something else");
 }
 
@@ -191,9 +191,9 @@ async fn holders_are_named_if_they_are_not_in_the_index_or_the_index_may_not_be_
     let (held, holder, waiter) = (claim("k"), backend(&server), member(&["k"]));
     fences(&holder, &held).await;
     let old = Member { id: held.id.client, ..member(&[]) };
-    holder.announce(&old, TTL).await.unwrap();
+    holder.register(&old, TTL).await.unwrap();
     server.cmd(&["ZREM", INDEX, &old.id.to_string()]);
-    holder.announce(&waiter, TTL).await.unwrap();
+    holder.register(&waiter, TTL).await.unwrap();
     let operator_client = bandog_sync::Client::over(operator(&server)).unwrap();
     for row in [operator_client.show("k").await.unwrap(), operator_client.list(Pattern::all()).await.unwrap().remove(0)]
     {
@@ -203,12 +203,12 @@ async fn holders_are_named_if_they_are_not_in_the_index_or_the_index_may_not_be_
     assert_eq!(operator_client.members().await.unwrap(), [waiter]);
 
     server.cmd(&["ACL", "SETUSER", "operator", "-zrange"]);
-    let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog_sync");
+    let (log, _guard) = bandog_testkit::LogCapture::of_thread("bandog_sync");
     for _ in 0..2 {
         let row = operator_client.show("k").await.unwrap();
         assert_eq!((row.member(), &row.waiters[..]), (Some(&old), &[][..]));
     }
-    assert_eq!(ear.heard("may not read the registry").len(), 1);
+    assert_eq!(log.lines_with("may not read the registry").len(), 1);
     assert_eq!(operator_client.members().await.unwrap_err().kind(), ErrorKind::Denied);
 }
 

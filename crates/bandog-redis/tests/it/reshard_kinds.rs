@@ -68,7 +68,7 @@ fn clients(cluster: &RedisCluster) -> [Client; 2] {
 }
 
 /// Uses a hold for a moment. `holders` are all holders of this lock now, and `most` is the maximum of their number.
-async fn hold(guard: &Guard, holders: &AtomicI64, most: i64) {
+async fn hold<S>(guard: &Guard<S>, holders: &AtomicI64, most: i64) {
     let before = holders.fetch_add(1, SeqCst);
     assert!((0..most).contains(&before), "{before} others hold the lock");
     tokio::task::yield_now().await;

@@ -13,7 +13,7 @@ const CLAIM: [&str; 8] = ["evalsha", "pttl", "get", "time", "del", "hset", "pexp
 const PASS: [&str; 9] = ["evalsha", "pttl", "hexists", "get", "time", "del", "hset", "pexpire", "set"];
 const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
-const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
+const REGISTER: [&str; 3] = ["evalsha", "hset", "pexpire"];
 const INDEX: [&str; 3] = ["zadd", "zrem", "zrangebyscore"];
 /// The commands that fair locks, read-write locks, semaphores and locks as strings need in addition.
 const OTHER_KINDS: [&str; 17] = [
@@ -43,7 +43,7 @@ const TOKEN: &str = "redisson_lock_token:{k}";
 fn the_documentation_lists_exactly_the_needed_rights() {
     let rules = RedisServer::least_rights();
     let documented: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.strip_prefix('+')).collect();
-    let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &INDEX, &OTHER_KINDS, &CONNECTION].concat();
+    let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &REGISTER, &INDEX, &OTHER_KINDS, &CONNECTION].concat();
     assert_eq!(documented, needed.into_iter().collect());
     assert!(rules.contains(&"-@all") && rules.contains(&"&redisson_lock__channel:*"), "{rules:?}");
 }
@@ -76,7 +76,7 @@ async fn a_user_limited_to_a_prefix_can_use_the_locks_of_the_prefix() {
     server.cmd(&rules.concat());
     let (ours, theirs) = (claim("orders:7"), claim("stock:7"));
     fences(&redis, &ours).await;
-    redis.announce(&crate::help::member(&["orders:7"]), ours.ttl).await.unwrap();
+    redis.register(&crate::help::member(&["orders:7"]), ours.ttl).await.unwrap();
     let subscription = redis.subscribe(&ours, crate::help::notifier().0).await.unwrap();
     assert!(!subscription.is_silent());
     assert_eq!(release(&redis, &ours).await.unwrap(), Released::Freed { others: Some(0) });
@@ -188,22 +188,22 @@ async fn a_user_that_may_not_publish_is_warned_once_for_each_connection() {
 async fn a_registration_that_lacks_one_right_leaves_nothing_behind() {
     let (server, redis) = limited();
     let there = crate::help::member(&["k"]);
-    for right in ANNOUNCE {
+    for right in REGISTER {
         without(&server, right);
-        let error = redis.announce(&there, crate::help::TTL).await.unwrap_err();
-        assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("announce")), "without {right}: {error}");
+        let error = redis.register(&there, crate::help::TTL).await.unwrap_err();
+        assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("register")), "without {right}: {error}");
         assert_eq!(server.keys(), [""; 0], "without {right}");
         with(&server, right);
-        redis.announce(&there, crate::help::TTL).await.unwrap();
-        redis.withdraw(there.id).await.unwrap();
+        redis.register(&there, crate::help::TTL).await.unwrap();
+        redis.deregister(there.id).await.unwrap();
     }
-    redis.announce(&there, crate::help::TTL).await.unwrap();
+    redis.register(&there, crate::help::TTL).await.unwrap();
     without(&server, "del");
-    let error = redis.withdraw(there.id).await.unwrap_err();
-    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("withdraw")));
+    let error = redis.deregister(there.id).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("deregister")));
     server.cmd(&["ACL", "SETUSER", "u", "+del", "resetkeys", "~k", "~redisson_lock_token:*"]);
-    let error = redis.announce(&there, crate::help::TTL).await.unwrap_err();
-    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("announce")));
+    let error = redis.register(&there, crate::help::TTL).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("register")));
     fences(&redis, &claim("k")).await;
 }
 

@@ -49,7 +49,7 @@ async fn every_call_works_without_the_right_to_call_scripts_by_their_hash() {
     }
     create(&connect(), "r", "text").await;
     assert_eq!(value(&connect(), "r").await.unwrap(), "text");
-    connect().announce(&member(&["k"]), held.ttl).await.unwrap();
+    connect().register(&member(&["k"]), held.ttl).await.unwrap();
     assert!(connect().show(&held.key).await.unwrap().is_held());
     assert_eq!(connect().list(&Pattern::all()).await.unwrap().len(), 2);
     assert!(connect().evict(&held.key).await.unwrap().is_some());

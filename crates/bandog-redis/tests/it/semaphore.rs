@@ -39,7 +39,7 @@ async fn permits_are_a_number_and_a_sorted_set_with_times() {
     let server = RedisServer::start();
     let redis = backend(&server);
     for (name, key, channel) in NAMES {
-        let mut listener = subscriber(&server, channel);
+        let mut subscription = subscriber(&server, channel);
         let id: ClaimId = "00112233-4455-8677-8899-aabbccddeeff:7".parse().unwrap();
         let two = Claim { id, ..permits(name, 2, 5) };
         let asked = now_ms();
@@ -68,12 +68,12 @@ async fn permits_are_a_number_and_a_sorted_set_with_times() {
         let left = server.pttl(&format!("bandog:held:{tag}"));
         assert!((31_000..=32_000).contains(&left), "{left}");
         // A new semaphore publishes its permits. A release publishes the new number.
-        assert_eq!(listener.read().unwrap().texts(), ["message", channel, "5"]);
+        assert_eq!(subscription.read().unwrap().texts(), ["message", channel, "5"]);
         assert_eq!(granted(take(&redis, &two).await.unwrap()), fences);
         assert_eq!(release(&redis, &two).await.unwrap(), Released::Freed { others: Some(1) });
-        assert_eq!(listener.read().unwrap().texts(), ["message", channel, "5"]);
+        assert_eq!(subscription.read().unwrap().texts(), ["message", channel, "5"]);
         assert_eq!(release(&redis, &two).await.unwrap(), Released::NotHeld);
-        no_message(&mut listener);
+        no_message(&mut subscription);
         assert_eq!(server.cmd(&["GET", name]).text(), "5");
         assert_eq!(server.cmd(&["EXISTS", key]).int(), 0);
         server.cmd(&["FLUSHALL"]);
@@ -92,10 +92,10 @@ async fn permits_of_redisson_count_and_expire() {
     assert!(is_granted(&redis, &one).await);
     assert!(!is_granted(&redis, &two).await);
     // A permit that has expired is returned by the next call, which publishes the new number, as Redisson does.
-    let mut listener = subscriber(&server, "redisson_sc:{k}");
+    let mut subscription = subscriber(&server, "redisson_sc:{k}");
     java_holds(&server, "1000");
     assert!(!is_granted(&redis, &two).await);
-    assert_eq!(listener.read().unwrap().texts()[2], "1");
+    assert_eq!(subscription.read().unwrap().texts()[2], "1");
     assert_eq!(server.cmd(&["GET", "k"]).text(), "1");
     release(&redis, &one).await.unwrap();
     assert!(is_granted(&redis, &two).await);
@@ -148,10 +148,10 @@ async fn another_limit_is_refused_until_the_limit_is_changed() {
     assert_eq!(chain.matches("has 3 permits").count(), 1, "{chain}");
     assert_eq!(take(&redis, &permits("k", 4, 3)).await.unwrap_err().kind(), ErrorKind::Misused);
     assert_eq!(server.keys(), keys);
-    let mut listener = subscriber(&server, "redisson_sc:{k}");
+    let mut subscription = subscriber(&server, "redisson_sc:{k}");
     for _ in 0..2 {
         redis.set_limit(&held.key, NonZeroU32::new(5).unwrap()).await.unwrap();
-        assert_eq!(listener.read().unwrap().texts()[2], "5");
+        assert_eq!(subscription.read().unwrap().texts()[2], "5");
         assert_eq!(server.cmd(&["GET", "k"]).text(), "3");
     }
     assert_eq!(server.cmd(&["GET", "bandog:limit:{k}"]).text(), "3");
@@ -182,9 +182,9 @@ async fn a_starving_claim_has_a_place_that_others_respect() {
     }
     assert_eq!(renew(&redis, &starving).await.unwrap(), Renewal::Waiting { is_next: false });
     assert_eq!(operator(&server).show(&first.key).await.unwrap().queue, [starving.id.to_string()]);
-    let mut listener = subscriber(&server, "redisson_sc:{k}");
+    let mut subscription = subscriber(&server, "redisson_sc:{k}");
     assert_eq!(release(&redis, &starving).await.unwrap(), Released::LeftQueue);
-    assert_eq!(listener.read().unwrap().texts()[2], "2");
+    assert_eq!(subscription.read().unwrap().texts()[2], "2");
     assert!(is_granted(&redis, &permits("k", 1, 3)).await);
     assert_eq!(server.cmd(&["EXISTS", "bandog:waiting:{k}", "bandog:order:{k}"]).int(), 0);
 }
@@ -195,13 +195,13 @@ async fn a_pass_gives_the_permits_to_another_claim_without_a_message() {
     let redis = backend(&server);
     let (from, to, more) = (permits("k", 2, 3), permits("k", 2, 3), permits("k", 3, 3));
     let old = granted(take(&redis, &from).await.unwrap());
-    let mut listener = subscriber(&server, "redisson_sc:{k}");
+    let mut subscription = subscriber(&server, "redisson_sc:{k}");
     let new = granted(pass(&redis, &from, &to).await.unwrap());
     assert!(new.clone().take().unwrap() > old.last());
     assert_eq!((server.cmd(&["GET", "k"]).text(), server.cmd(&["ZCARD", "{k}:timeout"]).int()), ("1", 2));
     assert_eq!(granted(pass(&redis, &from, &to).await.unwrap()), new);
     assert_eq!(server.cmd(&["GET", "k"]).text(), "1");
-    no_message(&mut listener);
+    no_message(&mut subscription);
     assert_eq!(pass(&redis, &to, &more).await.unwrap_err().kind(), ErrorKind::Misused);
     assert_eq!(release(&redis, &from).await.unwrap(), Released::NotHeld);
 }
@@ -247,9 +247,9 @@ async fn operators_see_and_evict_all_holders() {
         [Some(java), Some(ours.id.to_string())]
     );
     assert_eq!((row.holders[1].kind, row.holders[1].last_fence), (Some(ours.kind), Some(fences.last())));
-    let mut listener = subscriber(&server, "redisson_sc:{k}");
+    let mut subscription = subscriber(&server, "redisson_sc:{k}");
     assert_eq!(redis.evict(&ours.key).await.unwrap().unwrap().holders.len(), 2);
-    assert_eq!(listener.read().unwrap().texts()[2], "4");
+    assert_eq!(subscription.read().unwrap().texts()[2], "4");
     assert_eq!(server.cmd(&["GET", "k"]).text(), "4");
     assert_eq!(redis.evict(&ours.key).await.unwrap(), None);
     assert_eq!(renew(&redis, &ours).await.unwrap(), Renewal::Gone);
@@ -259,7 +259,7 @@ async fn operators_see_and_evict_all_holders() {
 async fn a_grant_to_a_starving_claim_publishes_the_permits_that_remain() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (held, mut listener) = (permits("k", 3, 3), subscriber(&server, "redisson_sc:{k}"));
+    let (held, mut subscription) = (permits("k", 3, 3), subscriber(&server, "redisson_sc:{k}"));
     for (starving, remaining) in [(1, Some("2")), (2, Some("1")), (3, None)] {
         granted(take(&redis, &held).await.unwrap());
         let starving = Claim { offers: true, ..permits("k", starving, 3) };
@@ -275,9 +275,9 @@ async fn a_grant_to_a_starving_claim_publishes_the_permits_that_remain() {
         let next = permits("k", 1, 3);
         assert_eq!(is_granted(&redis, &next).await, remaining.is_some());
         for message in messages {
-            assert_eq!(listener.read().unwrap().texts()[2], message);
+            assert_eq!(subscription.read().unwrap().texts()[2], message);
         }
-        no_message(&mut listener);
+        no_message(&mut subscription);
         server.cmd(&["FLUSHALL"]);
     }
 }

@@ -71,7 +71,7 @@ async fn a_waiter_gets_the_lock_after_the_master_was_killed() {
 
 /// The replica has not got the lock. So the failover loses it, and the holder is notified.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_the_new_master_does_not_have_is_announced_as_lost() {
+async fn a_lock_that_the_new_master_does_not_have_is_reported_as_lost() {
     let watched = Watched::start();
     watched.sentinels.set("failover-timeout", "60000");
     let (holder, other) = (client(&watched), client(&watched));

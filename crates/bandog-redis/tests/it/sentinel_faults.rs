@@ -61,7 +61,7 @@ async fn clients_leave_the_old_master_although_one_sentinel_is_cut_off_with_it()
     assert_eq!(watched.master.info("replication", "role"), "master");
 }
 
-/// A sentinel that continues after a stop names the old master until it hears from the others.
+/// A sentinel that continues after a stop names the old master until it receives a message of the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sentinel_that_was_stopped_during_the_failover_is_not_believed() {
     let watched = Watched::start();

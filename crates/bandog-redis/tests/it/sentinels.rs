@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{ErrorKind, Leases, Released, Renewal, Verdict};
+use bandog_core::{ErrorKind, Leases, QuorumNode, Released, Renewal, Verdict};
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RawRedis, RedisServer, Replica, Sentinels, eventually, eventually_async};
 

@@ -69,7 +69,7 @@ async fn a_hold_is_a_string_with_a_ttl_and_a_release_deletes_it() {
         ("{tag}:a", "redisson_lock_token:{tag}:a", "redisson_lock__channel:{tag}:a"),
         ("中文 name", "redisson_lock_token:{中文 name}", "redisson_lock__channel:{中文 name}"),
     ] {
-        let mut listener = subscriber(&server, channel);
+        let mut subscription = subscriber(&server, channel);
         let held = claim(name);
         let granted = fences(&redis, &held).await;
         let mut keys = [name, token].map(String::from);
@@ -94,7 +94,7 @@ async fn a_hold_is_a_string_with_a_ttl_and_a_release_deletes_it() {
         assert_eq!(release(&redis, &other).await.unwrap(), Released::NotHeld);
         assert_eq!(renew(&redis, &other).await.unwrap(), Renewal::Gone);
         assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(1) });
-        assert_eq!(listener.read().unwrap().texts(), ["message", channel, "0"]);
+        assert_eq!(subscription.read().unwrap().texts(), ["message", channel, "0"]);
         assert_eq!(release(&redis, &held).await.unwrap(), Released::NotHeld);
         assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Gone);
         assert_eq!(server.keys(), [token]);
@@ -371,9 +371,9 @@ async fn operators_see_and_evict_holds_of_both_sides() {
         assert_eq!(holder(&row).last_fence, None, "the fence orders our grants only");
         assert_eq!(names().await, ["k", "{tag}:a"]);
     }
-    let mut listener = subscriber(&server, CHANNEL);
+    let mut subscription = subscriber(&server, CHANNEL);
     assert!(redis.evict(&ours.key).await.unwrap().is_some());
-    assert_eq!(listener.read().unwrap().texts()[2], "0");
+    assert_eq!(subscription.read().unwrap().texts()[2], "0");
     assert_eq!(redis.evict(&ours.key).await.unwrap(), None);
     assert_eq!(server.cmd(&["EXISTS", "k"]).int(), 0);
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{meters, plan::Plan};
 
-/// What an answer to a swap means for the job.
+/// The effect of an answer to a swap on the job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answered {
     /// Number of slots of the pool that were reserved when the swap was sent, one slot for each run that the swap
@@ -20,7 +20,7 @@ pub(super) struct Answered {
     pub(super) next: AfterAnswer,
 }
 
-/// What the planner does after an answer.
+/// The next step of the planner after an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterAnswer {
     /// The store has written the new state. So the planner applies the plan of the swap. `has_more`: the planner must

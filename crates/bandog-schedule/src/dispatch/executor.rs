@@ -96,7 +96,7 @@ impl PreparedRun {
 /// worker threads would contend for the sender's reference counter.
 pub(crate) type MessageSender = Arc<Outlet>;
 
-/// What a run needs of its scheduler.
+/// The connection of a run to its scheduler.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     messages: mpsc::UnboundedSender<Message>,

@@ -13,12 +13,12 @@ pub(super) struct KnownBoard {
     /// None in three cases: there was no poll yet, the last poll has found no board, or the next poll must read all
     /// jobs.
     version: Option<Version>,
-    /// Whether the last read of the news did not show which jobs have changed. Perhaps another process has changed the
-    /// board, but has not written the news yet.
+    /// Whether the last read of the news did not show which jobs have changed. Another process may have changed the
+    /// board, and not have written the news yet.
     is_news_missing: bool,
 }
 
-/// What a node reads after a poll.
+/// The records that a node reads after a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ToRead {
     Nothing,

@@ -49,7 +49,7 @@ pub(super) struct Planner {
 /// The program's function for runs that have failed for good.
 pub(crate) type OnFailure = Arc<dyn Fn(RunRow) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// What the caller has to do after the planner has handled a record, or an answer to a swap.
+/// The next step of the caller after the planner has handled a record, or an answer to a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Nothing.

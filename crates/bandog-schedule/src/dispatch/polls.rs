@@ -62,7 +62,7 @@ impl Polls {
         self.requested.get_or_insert(self.last_requested.map_or(now, |last| now.max(last + MIN_POLL_DISTANCE)));
     }
 
-    /// Requests one more poll soon. Another process has changed the board, but perhaps has not written the news yet.
+    /// Requests one more poll soon. Another process has changed the board, but may not have written the news yet.
     pub(super) fn poll_again(&mut self, now: Moment) {
         self.requested.get_or_insert(now + MIN_POLL_DISTANCE);
     }

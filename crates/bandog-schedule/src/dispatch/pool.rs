@@ -31,7 +31,7 @@ pub(super) enum SlotPriority {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-/// What the pool does with runs.
+/// The phase of the pool.
 enum Phase {
     /// Runs are claimed and started.
     Open,

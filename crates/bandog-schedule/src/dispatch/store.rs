@@ -49,7 +49,7 @@ pub(super) struct StoreIo {
 
 impl StoreIo {
     pub(super) fn new(client: Client) -> Self {
-        let notifications = news_key().and_then(|news| client.subscribe(&news)).ok();
+        let notifications = news_key().and_then(|news| client.records().subscribe(&news)).ok();
         Self {
             _outages: client.outage_reporter(),
             sessions: Sessions::new(client.clone()),
@@ -95,7 +95,7 @@ impl StoreIo {
     pub(super) fn swap(&self, sent: Moment, jobs: Vec<JobId>, swaps: Vec<Swap>) {
         let client = self.client.clone();
         self.call(async move {
-            let result = client.swap(&swaps).await;
+            let result = client.records().swap(&swaps).await;
             StoreEvent::Swapped { jobs, sent, result }
         });
     }
@@ -105,7 +105,7 @@ impl StoreIo {
         let client = self.client.clone();
         self.call(async move {
             let result = match board_key() {
-                Ok(board) => client.read(&[&[board], &keys[..]].concat(), &[]).await,
+                Ok(board) => client.records().read(&[&[board], &keys[..]].concat(), &[]).await,
                 Err(error) => Err(error),
             };
             StoreEvent::JobsRead { jobs, sent, result }
@@ -117,7 +117,7 @@ impl StoreIo {
         let client = self.client.clone();
         self.call(async move {
             let result = match board_key().and_then(|board| Ok([board, pauses_key()?])) {
-                Ok(keys) => client.read(&keys, &holdings).await,
+                Ok(keys) => client.records().read(&keys, &holdings).await,
                 Err(error) => Err(error),
             };
             StoreEvent::Polled { sent, holdings, result }
@@ -129,7 +129,7 @@ impl StoreIo {
         let client = self.client.clone();
         self.call(async move {
             let result = match board_key().and_then(|board| Ok([board, news_key()?])) {
-                Ok(keys) => client.read(&keys, &[]).await,
+                Ok(keys) => client.records().read(&keys, &[]).await,
                 Err(error) => Err(error),
             };
             StoreEvent::NewsRead { sent, result }
@@ -148,7 +148,7 @@ impl StoreIo {
     pub(super) fn write_pauses(&self, from: Option<Version>, stored: &StoredPauses) {
         let (client, value) = (self.client.clone(), stored.write());
         self.call(async move {
-            let swap = async { client.swap(&[Swap::new(pauses_key()?, from, value?)]).await };
+            let swap = async { client.records().swap(&[Swap::new(pauses_key()?, from, value?)]).await };
             StoreEvent::PausesWritten(swap.await.map(|_| ()))
         });
     }

@@ -141,7 +141,7 @@ impl Jobs {
             let (state, lines, runs) = apply_to_record(name, &record, Time::from(now).millisecond(), &mut command)?;
             let Some(state) = state else { return Ok(runs) };
             let swap = Swap { lines, ..Swap::new(job_key(name)?, Some(record.version), state) };
-            let swaps = self.client.swap(&[swap]).await?;
+            let swaps = self.client.records().swap(&[swap]).await?;
             match single_answer(swaps.each)? {
                 Swapped::Done(_) => {
                     self.notify_nodes(&ChangedJobs::job(name)).await;

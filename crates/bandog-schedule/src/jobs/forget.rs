@@ -63,7 +63,7 @@ impl Jobs {
     /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn forget_unknown(&self, name: &str, older: Duration) -> Result<bool> {
         at_least_two_days(older)?;
-        let reading = self.client.read(&[job_key(name)?], &[]).await?;
+        let reading = self.client.records().read(&[job_key(name)?], &[]).await?;
         let now = Time::from(reading.now).millisecond();
         let Some(record) = single_answer(reading.records)? else { return Ok(false) };
         let forgotten =
@@ -90,7 +90,7 @@ impl Jobs {
                 }
             }
             let swap = Swap { to: None, ..Swap::new(job_key(name)?, Some(record.version), "") };
-            match single_answer(self.client.swap(&[swap]).await?.each)? {
+            match single_answer(self.client.records().swap(&[swap]).await?.each)? {
                 Swapped::Differs(Some(other)) => record = other,
                 // The record was removed by this call or by another process.
                 Swapped::Done(_) | Swapped::Differs(None) => return Ok(true),

@@ -134,7 +134,7 @@ impl Jobs {
 
     /// The record of pauses, if there is one, and the store's time.
     pub(super) async fn stored_pauses(&self) -> Result<(Option<Record>, SystemTime)> {
-        let reading = self.client.read(&[pauses_key()?], &[]).await?;
+        let reading = self.client.records().read(&[pauses_key()?], &[]).await?;
         Ok((single_answer(reading.records)?, reading.now))
     }
 
@@ -154,7 +154,7 @@ impl Jobs {
                 return Ok(next);
             }
             let swap = Swap::new(pauses_key()?, record.map(|record| record.version), next.write()?);
-            let swaps = self.client.swap(&[swap]).await?;
+            let swaps = self.client.records().swap(&[swap]).await?;
             match single_answer(swaps.each)? {
                 Swapped::Done(_) => return Ok(next),
                 Swapped::Differs(other) => (record, now) = (other, swaps.now),
@@ -169,7 +169,7 @@ impl Jobs {
     /// pause of all jobs was in effect for at least one job.
     async fn write_to_jobs(&self, all: &AllJobsPause) -> Result<bool> {
         let mut was_paused = false;
-        for some in self.client.names(&Pattern::all().after(JOB_PREFIX)).await?.chunks(BATCH) {
+        for some in self.client.records().names(&Pattern::all().after(JOB_PREFIX)).await?.chunks(BATCH) {
             let mut left = some.to_vec();
             for _ in 0..MAX_ATTEMPTS {
                 left = self.write_to_some_jobs(left, all, &mut was_paused).await?;
@@ -189,7 +189,7 @@ impl Jobs {
     /// in effect for one of these jobs. Returns the keys of the records that another process has changed at the same
     /// time.
     async fn write_to_some_jobs(&self, keys: Vec<Key>, all: &AllJobsPause, was_paused: &mut bool) -> Result<Vec<Key>> {
-        let reading = self.client.read(&keys, &[]).await?;
+        let reading = self.client.records().read(&keys, &[]).await?;
         let now = Time::from(reading.now).millisecond();
         let mut changed = BTreeMap::new();
         for (key, record) in keys.into_iter().zip(reading.records) {
@@ -214,7 +214,7 @@ impl Jobs {
             return Ok(Vec::new());
         }
         let mut again = Vec::new();
-        for (key, answer) in keys.into_iter().zip(self.client.swap(&swaps).await?.each) {
+        for (key, answer) in keys.into_iter().zip(self.client.records().swap(&swaps).await?.each) {
             if let Swapped::Differs(Some(_)) = answer? {
                 again.push(key);
             }

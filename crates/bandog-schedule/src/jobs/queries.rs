@@ -70,6 +70,7 @@ impl Jobs {
         let ended = self.ended(state.running.iter()).await?;
         let mut past: Vec<HistoryEntry> = self
             .client
+            .records()
             .history(&job_key(name)?)
             .await?
             .iter()
@@ -202,7 +203,7 @@ impl Jobs {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn now(&self) -> Result<Time> {
-        Ok(self.client.read(&[], &[]).await?.now.into())
+        Ok(self.client.records().read(&[], &[]).await?.now.into())
     }
 
     /// The job's state and the store's time.
@@ -221,11 +222,11 @@ impl Jobs {
 
     /// The jobs whose names match, and the store's time.
     pub(super) async fn states(&self, pattern: &Pattern) -> Result<(BTreeMap<String, JobState>, SystemTime)> {
-        let keys = self.client.names(&pattern.after(JOB_PREFIX)).await?;
+        let keys = self.client.records().names(&pattern.after(JOB_PREFIX)).await?;
         let mut now = None;
         let mut states = BTreeMap::new();
         for some in keys.chunks(BATCH) {
-            let reading = self.client.read(some, &[]).await?;
+            let reading = self.client.records().read(some, &[]).await?;
             now = Some(reading.now);
             for (key, record) in some.iter().zip(reading.records) {
                 let read = |record: bandog_core::Record| JobState::read(&record.value, key);

@@ -783,8 +783,8 @@ fn one_plan_handles_an_outage_of_a_year() {
     }
 }
 
-/// The other nodes hear of a queue when it begins, and not at each tick that it gets: with many jobs and full pools, each
-/// node would read all records all the time.
+/// The other nodes are notified when a queue begins, and not of each tick that it gets: with many jobs and full pools,
+/// each node would read all records all the time.
 #[test]
 fn a_queue_is_news_when_it_begins() {
     let mut job = Fixture::every_second(Overlap::Queue(n(100)));

@@ -92,7 +92,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What a plan does in addition to the new state. The node acts on these values only after the state is written.
+/// The effects of a plan in addition to the new state. The node acts on these values only after the state is written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Number of runs that this node claims.

@@ -85,7 +85,7 @@ pub(crate) async fn read_or_create_era(client: &Client, known: Option<String>) -
     let board = board_key()?;
     let (mut from, mut era) = (None, new_era());
     loop {
-        let swaps = client.swap(&[Swap::new(board.clone(), from, era.clone())]).await?;
+        let swaps = client.records().swap(&[Swap::new(board.clone(), from, era.clone())]).await?;
         match single_answer(swaps.each)? {
             Swapped::Differs(Some(record)) if !record.value.is_empty() => return Ok(record.value),
             // Older versions of bandog write an empty text.

@@ -71,12 +71,12 @@ impl Leases for Wire {
         self.store()?.subscribe(claim, notifier).await
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.store()?.announce(member, ttl).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.store()?.register(member, ttl).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.store()?.withdraw(client).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.store()?.deregister(client).await
     }
 
     fn profile(&self) -> Profile {

@@ -164,7 +164,7 @@ async fn an_unreadable_record_is_left_alone_and_a_stop_does_not_wait_for_it() {
     let key = Key::new("job/job-0").unwrap();
     let mut from = None;
     while let Swapped::Differs(Some(record)) =
-        client.swap(&[Swap::new(key.clone(), from, "{}")]).await.unwrap().each.remove(0).unwrap()
+        client.records().swap(&[Swap::new(key.clone(), from, "{}")]).await.unwrap().each.remove(0).unwrap()
     {
         from = Some(record.version);
     }

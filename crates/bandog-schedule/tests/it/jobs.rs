@@ -422,7 +422,8 @@ async fn the_skipped_ticks_of_a_year_are_counted_immediately() {
 /// Changes the record as if the store's clock had been ahead by a year at the last claim.
 async fn claimed_by_a_clock_that_was_ahead(site: &Site, name: &str) {
     let (client, key) = (site.client(None), Key::new(format!("job/{name}")).unwrap());
-    let record = client.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
+    let record =
+        client.records().read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
     let mut state: serde_json::Value = serde_json::from_str(&record.value).unwrap();
     let later = |time: &serde_json::Value| time.as_i64().map(|ms| ms + 365 * 86_400_000);
     for field in ["/watermark", "/next_due", "/busy/1"] {
@@ -431,7 +432,7 @@ async fn claimed_by_a_clock_that_was_ahead(site: &Site, name: &str) {
         }
     }
     let swap = Swap::new(key, Some(record.version), state.to_string());
-    assert!(matches!(client.swap(&[swap]).await.unwrap().each[..], [Ok(bandog_core::Swapped::Done(_))]));
+    assert!(matches!(client.records().swap(&[swap]).await.unwrap().each[..], [Ok(bandog_core::Swapped::Done(_))]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use std::{
 use bandog_core::{Clock, Memory};
 use bandog_schedule::{CatchUp, Job, Kind, Overlap, Run, Scheduler, Scope, State, TestScheduler};
 use bandog_sync::Client;
-use bandog_testkit::Ear;
+use bandog_testkit::LogCapture;
 use tokio::time;
 
 fn secs(secs: u64) -> Duration {
@@ -44,15 +44,15 @@ fn run(tick: &str, began: &str, kind: Kind) -> (String, String, Kind) {
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_waits_for_a_slot_is_late_whatever_its_window_is() {
     for catch_up in [CatchUp::Skip, CatchUp::Once] {
-        let (log, _guard) = Ear::of_thread("bandog");
+        let (log, _guard) = LogCapture::of_thread("bandog");
         let jobs = || vec![long(), cron("report", "0 30 2 * * ?").catch_up(catch_up)];
         let test = TestScheduler::at("2026-01-01T01:59:00Z").start(jobs).await.unwrap();
         test.advance_to("2026-01-01T04:10:00Z").await;
         assert_eq!(runs(&test, "report"), [run("02:30", "04:04", Kind::Scheduled)]);
         let row = test.jobs().show("report").await.unwrap();
         assert_eq!((row.ok, row.missed, row.skipped), (1, 0, 0), "{row:?}");
-        assert_eq!(log.heard("the job waits for a slot").len(), 1);
-        let waited = log.heard("the job gets a slot of the pool");
+        assert_eq!(log.lines_with("the job waits for a slot").len(), 1);
+        let waited = log.lines_with("the job gets a slot of the pool");
         assert!(waited.len() == 1 && waited[0].contains("1h 34m"), "{waited:?}");
         test.stop().await.unwrap();
     }
@@ -60,7 +60,7 @@ async fn a_tick_that_waits_for_a_slot_is_late_whatever_its_window_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_slot_that_another_node_ends_gets_no_slot() {
-    let (log, _guard) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let store = Memory::new(Clock::tokio());
     let client = || Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone()).unwrap();
     let [full, free] = [client(), client()];
@@ -79,8 +79,8 @@ async fn a_wait_for_a_slot_that_another_node_ends_gets_no_slot() {
     let free = Scheduler::over(&free).job(report("free")).start().await.unwrap();
     time::sleep(secs(30)).await;
     assert_eq!(*ran.lock().unwrap(), ["free"]);
-    assert_eq!(log.heard("the job waits for a slot").len(), 1);
-    assert_eq!(log.heard("the job gets a slot of the pool"), [""; 0]);
+    assert_eq!(log.lines_with("the job waits for a slot").len(), 1);
+    assert_eq!(log.lines_with("the job gets a slot of the pool"), [""; 0]);
     full.stop().await.unwrap();
     free.stop().await.unwrap();
 }
@@ -165,7 +165,7 @@ async fn a_gap_with_a_changed_expression_leaves_the_same_records_as_one_without(
         (CatchUp::Skip, "0 0/10 * * * ?", 0),
         (CatchUp::Skip, "0 5/10 * * * ?", 0),
     ] {
-        let (log, _guard) = Ear::of_thread("bandog");
+        let (log, _guard) = LogCapture::of_thread("bandog");
         let job = |expression: &str| vec![cron("tick", expression).catch_up(catch_up)];
         let mut test = TestScheduler::at("2026-01-01T00:59:00Z").start(|| job("0 0/10 * * * ?")).await.unwrap();
         test.advance_to("2026-01-01T01:01:00Z").await;
@@ -178,7 +178,7 @@ async fn a_gap_with_a_changed_expression_leaves_the_same_records_as_one_without(
         let history = test.jobs().history("tick").await.unwrap();
         let missed: u64 = history.iter().filter(|run| run.state == State::Missed).map(|run| run.ticks).sum();
         assert_eq!(missed, 12 - caught, "{history:?}");
-        assert_eq!(log.heard("ticks were missed").len(), 1, "{expression} {catch_up}");
+        assert_eq!(log.lines_with("ticks were missed").len(), 1, "{expression} {catch_up}");
     }
 }
 

@@ -70,7 +70,7 @@ async fn a_node_that_is_paused_claims_nothing_from_then_on() {
     let test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(5)).await;
     let jobs = test.jobs();
-    jobs.pause_node("replica-0", "it is to be looked at").await.unwrap();
+    jobs.pause_node("replica-0", "maintenance").await.unwrap();
     time::sleep(100 * MS).await;
     let before = test.runs().len();
     time::sleep(10 * AT_ONCE).await;
@@ -99,7 +99,7 @@ async fn a_stop_notifies_after_its_last_change() {
     begins.recv().await.unwrap();
     let session = "schedule/node/1";
     assert!(theirs.show(session).await.unwrap().is_held());
-    let mut notifications = theirs.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut notifications = theirs.records().subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     let hour = Duration::from_secs(3600);
     time::timeout(hour, notifications.next()).await.unwrap().unwrap();
     let stopping = tokio::spawn(running.stop());
@@ -120,7 +120,7 @@ async fn claims_notify_no_node() {
         nodes.push(Scheduler::over(&client(store.clone())).job(job).start().await.unwrap());
     }
     let reader = client(store);
-    let mut notifications = reader.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut notifications = reader.records().subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     time::sleep(AT_ONCE).await;
     notifications.next().await.unwrap();
     time::sleep(60 * AT_ONCE).await;
@@ -203,9 +203,10 @@ async fn a_change_of_the_board_without_news_makes_nodes_read_all_jobs() {
     let older = client(store.clone());
     let bump = async || {
         let key = Key::new("schedule/board").unwrap();
-        let board = older.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
+        let board =
+            older.records().read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
         let swap = Swap { notifies: true, ..Swap::new(key, Some(board.version), board.value) };
-        older.swap(&[swap]).await.unwrap();
+        older.records().swap(&[swap]).await.unwrap();
     };
     let outside = Jobs::over(&client(store.clone()));
     for way in 0..4 {

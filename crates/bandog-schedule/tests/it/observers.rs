@@ -16,7 +16,7 @@ struct Panics {
 }
 
 impl Panics {
-    fn hear(&self) {
+    fn observe(&self) {
         assert!(self.has.swap(true, Relaxed), "as it must");
     }
 }
@@ -33,7 +33,7 @@ impl Recorder for Panics {
     }
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
         if key.name() == "bandog_run_lag_seconds" {
-            self.hear();
+            self.observe();
         }
         Histogram::noop()
     }
@@ -44,7 +44,7 @@ impl Subscriber for Panics {
         about.name() == "bandog.run"
     }
     fn new_span(&self, _: &Attributes<'_>) -> Id {
-        self.hear();
+        self.observe();
         Id::from_u64(1)
     }
     fn record(&self, _: &Id, _: &Record<'_>) {}
@@ -65,13 +65,13 @@ async fn the_next_run_succeeds() {
 #[tokio::test(start_paused = true)]
 async fn a_recorder_that_panics_costs_one_run() {
     let recorder = Panics::default();
-    let _heard = metrics::set_default_local_recorder(&recorder);
+    let _guard = metrics::set_default_local_recorder(&recorder);
     the_next_run_succeeds().await;
     assert!(recorder.has.load(Relaxed));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_that_panics_costs_one_run() {
-    let _heard = tracing::subscriber::set_default(Panics::default());
+    let _guard = tracing::subscriber::set_default(Panics::default());
     the_next_run_succeeds().await;
 }

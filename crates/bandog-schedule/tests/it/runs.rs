@@ -305,7 +305,7 @@ async fn a_run_that_begins_while_the_node_stops_or_is_cancelled_is_stopping_too(
 /// An error that can never succeed is not retried, and logged once as an error.
 #[tokio::test(start_paused = true)]
 async fn an_error_that_can_never_succeed_is_not_retried() {
-    let (log, _guard) = bandog_testkit::Ear::of_thread("bandog");
+    let (log, _guard) = bandog_testkit::LogCapture::of_thread("bandog");
     let failing = |kind| {
         minutely().retry(Retry::times(3)).run(move |_: Run| async move { Err::<(), _>(Error::new(kind, "as it must")) })
     };
@@ -313,7 +313,7 @@ async fn an_error_that_can_never_succeed_is_not_retried() {
         let runs = history(|| failing(kind)).await;
         assert_eq!((runs[0].state, runs[0].attempt), (State::Failed, attempts), "{kind:?}: {runs:?}");
     }
-    let lines = log.heard("is not retried");
+    let lines = log.lines_with("is not retried");
     assert!(!lines.is_empty() && lines.iter().all(|line| line.starts_with("ERROR")), "{lines:?}");
     for kind in [ErrorKind::Unavailable, ErrorKind::Lost] {
         assert_eq!(history(|| failing(kind)).await[0].attempt, 4, "{kind:?}");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bandog_schedule::{CatchUp, Job, Kind, OnCrash, Overlap, Run, State, StoreDown, TestScheduler};
-use bandog_testkit::Ear;
+use bandog_testkit::LogCapture;
 use tokio::time;
 
 fn secs(secs: u64) -> Duration {
@@ -174,11 +174,11 @@ async fn a_lower_revision_claims_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn replicas_with_different_settings_of_a_job_both_log_it() {
-    let (log, _guard) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let job = |seconds: &str, revision| {
         Job::cron("tick", format!("{seconds} * * * * ?")).revision(revision).run(async |_: Run| ())
     };
-    let lines = || (log.heard("the job has changed"), log.heard("another replica has changed the job"));
+    let lines = || (log.lines_with("the job has changed"), log.lines_with("another replica has changed the job"));
     let mut test = TestScheduler::at("2026-01-01T00:00:15Z").start(|| vec![job("0", 1)]).await.unwrap();
     test.join(vec![job("0", 1)]).await.unwrap();
     test.advance_to("2026-01-01T00:02:15Z").await;
@@ -205,7 +205,7 @@ async fn replicas_with_different_settings_of_a_job_both_log_it() {
     let (new, old) = lines();
     assert!(new.len() == 2 && new[1].starts_with("INFO") && old.len() == 2, "{new:?} {old:?}");
     assert_eq!(
-        log.heard("newer revision").len(),
+        log.lines_with("newer revision").len(),
         4,
         "each of the four other replicas logs that it claims no more ticks"
     );

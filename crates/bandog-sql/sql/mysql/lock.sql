@@ -1,5 +1,5 @@
 -- Reads locks and locks their rows, in the order of their names, until the end of the transaction. Rows that another
--- transaction has locked are skipped. The hint is needed, because a scan of a small table would look at other rows, too.
+-- transaction has locked are skipped. The hint is needed, because a scan of a small table would lock other rows, too.
 -- $1 names, sorted
 -- Result: rows of name, owner, expires, starving, wanted, state, fence, the time after the rows were locked.
 select l.name, l.owner, timestampdiff(microsecond, '1970-01-01', l.expires), l.starving, l.wanted, l.state, f.fence

@@ -1,6 +1,6 @@
 -- Reads names of completed runs that are older than ten minutes, and locks their rows. The program of an attempt that ended
 -- long ago can learn until then that its run was completed. The names of a job rise with time, so only the first 100 are
--- looked at. Rows that a transaction uses are left out.
+-- read. Rows that a transaction uses are left out.
 -- $1, $2 the first name, and the first name after these; $3 the length of the names in bytes
 -- Result: rows of name, sorted.
 select r.name from (

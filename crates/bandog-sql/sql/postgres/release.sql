@@ -3,8 +3,9 @@
 -- row before its lock.
 --
 -- The commit does not wait for the disk. If the server crashes within three times `wal_writer_delay` (0.6 s by default),
--- the release is lost perhaps, and the lock stays held until its ttl ends. A lock that was granted again is never held by the released claim: the commit of the
--- grant waits for the disk, and so for everything that was committed before it.
+-- the release may be lost, and then the lock stays held until its ttl ends. A lock that was granted again is never held
+-- by the released claim: the commit of the grant waits for the disk, and so for everything that was committed before
+-- it.
 -- $1 names, without duplicates
 -- $2 the claims
 -- $3 whether the releases take part in offers

@@ -3,7 +3,12 @@
 //! A pooler such as PgBouncer reports a number of its own, because the client does not have one process of the server. So
 //! the number shows whether a pooler is between the client and the server.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+};
+
+use bandog_net::Tap;
 
 /// The message with the number.
 const BACKEND_KEY: u8 = b'K';
@@ -33,13 +38,8 @@ pub(super) struct LoginReader {
     has_ended: bool,
 }
 
-impl LoginReader {
-    pub(super) fn new(pid: BackendPid) -> Self {
-        Self { pid, head: Vec::new(), rest: 0, has_ended: false }
-    }
-
-    /// Reads the next bytes from the server.
-    pub(super) fn read(&mut self, mut bytes: &[u8]) {
+impl Tap for LoginReader {
+    fn read(&mut self, _: &io::Result<()>, mut bytes: &[u8]) {
         while !self.has_ended && !bytes.is_empty() {
             if self.rest > 0 {
                 let skipped = self.rest.min(bytes.len());
@@ -50,6 +50,12 @@ impl LoginReader {
             bytes = &bytes[1..];
             self.read_head();
         }
+    }
+}
+
+impl LoginReader {
+    pub(super) fn new(pid: BackendPid) -> Self {
+        Self { pid, head: Vec::new(), rest: 0, has_ended: false }
     }
 
     fn read_head(&mut self) {

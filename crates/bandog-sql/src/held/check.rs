@@ -18,7 +18,7 @@ const PROBE: &str = "bandog doctor";
 /// The subject of the finding about the table of the rows.
 const ROWS: &str = "rows";
 
-/// What endangers the sessions that hold locks, or their locks.
+/// The findings that concern the sessions that hold locks, or their locks.
 pub(crate) async fn findings(link: &Link, context: &Context) -> Result<Vec<Finding>, Fault> {
     let rows = link.query(&link.statements.held_settings, &[]).await?;
     let mut findings = match context.options.dialect {

@@ -27,7 +27,7 @@ struct Hold {
     permit: OwnedSemaphorePermit,
 }
 
-/// What a keeper waits for.
+/// An event for which a keeper waits.
 enum Event {
     Command(Command),
     /// The backend is dropped.

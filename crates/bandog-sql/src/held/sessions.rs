@@ -15,7 +15,7 @@ use crate::session::Session;
 /// Number of commands that wait for a keeper.
 const CAPACITY: usize = 64;
 
-/// What a keeper does.
+/// A command to a keeper.
 pub(super) enum Command {
     Take {
         id: ClaimId,

@@ -64,7 +64,7 @@ impl Sql {
                 let _releasing = held.releasing(claim);
                 let was_held = held.free(self.context(), claim).await;
                 match (was_held, self.lease(step).await) {
-                    // A part of the release is perhaps done. If it is repeated, it finds the other part, or nothing.
+                    // A part of the release may be done. If it is repeated, it finds the other part, or nothing.
                     (Err(error), _) | (Ok(true), Err(error)) => Err(error.ambiguous()),
                     // The database has freed its lock when the session ended, so another session may have had it since.
                     (Ok(false), Ok(Answer::Released(Released::Freed { .. }))) => {
@@ -94,7 +94,7 @@ impl Sql {
                 // Its session has ended. The engine does not release a claim that could not pass the lock on.
                 self.release_lease(held, from).await;
             }
-            if context.listener.has(Channel::of_lock(&claim.key)) {
+            if context.subscriptions.has(Channel::of_lock(&claim.key)) {
                 self.query(Want(claim.key.clone())).await?;
             }
             return Ok(Answer::Claimed(Verdict::Busy { retry_after: POLL, ahead: None }));

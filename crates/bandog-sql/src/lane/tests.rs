@@ -20,19 +20,15 @@ impl Query for Nothing {
 }
 
 fn claim() -> Claim {
-    Claim {
-        key: Key::new("k").unwrap(),
-        id: ClaimId { client: ClientId::random(), number: 1 },
-        kind: Kind::Mutex,
-        ttl: Duration::from_secs(1),
-        fences: std::num::NonZeroU32::MIN,
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim::new(
+        Key::new("k").unwrap(),
+        ClaimId { client: ClientId::random(), number: 1 },
+        Kind::Mutex,
+        Duration::from_secs(1),
+    )
 }
 
-/// A lane that is busy for long must not say that a request was perhaps executed.
+/// A lane that is busy for long must not report that a request may have been executed.
 #[test]
 fn a_request_whose_deadline_has_passed_is_answered_and_was_not_applied() {
     let (deadline, error) = (Instant::now(), late("here"));
@@ -97,7 +93,7 @@ fn calls_of_another_kind_are_not_overtaken() {
         (steps, waiting.len())
     };
     let mut waiting = VecDeque::from([apply(), job(query()), apply(), apply()]);
-    // What is left of earlier calls gets one more.
+    // The rest of the earlier calls gets one more.
     assert_eq!(join(Some(Joined::of(apply())), &mut waiting), (Some(2), 3));
     // The rest of these calls is executed before the query.
     assert_eq!(join(Some(Joined::of(apply())), &mut waiting), (Some(1), 3));

@@ -83,7 +83,7 @@ async fn opts(options: &SqlOptions, credentials: &Credentials, prefers_tls: bool
             let tls = match tls {
                 Tls::Checked(files) => Some(ssl_opts(files.clone()).await?),
                 Tls::Preferred if prefers_tls => {
-                    bandog_tls::choose_provider();
+                    bandog_net::tls::choose_provider();
                     Some(SslOpts::default().with_danger_accept_invalid_certs(true))
                 }
                 Tls::Preferred | Tls::Off => None,
@@ -97,12 +97,14 @@ async fn opts(options: &SqlOptions, credentials: &Credentials, prefers_tls: bool
 
 /// The files for TLS. They are read here first, because the errors of the library do not name them.
 async fn ssl_opts(files: TlsFiles) -> Result<SslOpts> {
-    bandog_tls::choose_provider();
+    bandog_net::tls::choose_provider();
     let read = spawn_blocking(move || {
-        bandog_tls::config(&files, &TLS_NAMES)?;
+        bandog_net::tls::config(&files, &TLS_NAMES)?;
         let roots = match files.ca {
             Some(path) => vec![path.into()],
-            None => bandog_tls::certificates_of_the_system().into_iter().map(|root| root.to_vec().into()).collect(),
+            None => {
+                bandog_net::tls::certificates_of_the_system().into_iter().map(|root| root.to_vec().into()).collect()
+            }
         };
         let identity = files.identity.map(|(cert, key)| ClientIdentity::new(cert.into(), key.into()));
         let opts = SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots);
@@ -139,8 +141,8 @@ fn refused(options: &SqlOptions, user: &str, error: mysql_async::Error) -> Error
         mysql_async::Error::Io(IoError::Tls(cause)) => {
             Error::new(ErrorKind::Denied, format!("{store}: the TLS handshake failed")).caused_by(cause)
         }
-        mysql_async::Error::Io(IoError::Io(error)) => match bandog_tls::cause(&error) {
-            Some(cause) => bandog_tls::refused(&store, &TLS_NAMES, cause),
+        mysql_async::Error::Io(IoError::Io(error)) => match bandog_net::tls::cause(&error) {
+            Some(cause) => bandog_net::tls::refused(&store, &TLS_NAMES, cause),
             None => Error::unavailable(format!("cannot reach {store}")).caused_by(error),
         },
         mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer) => {

@@ -13,9 +13,9 @@ use crate::{
     channel::Channel,
     context::Context,
     fault::Fault,
-    listener::Listener,
     polled::PolledLease,
     session::{Link, Session},
+    subscriptions::Subscriptions,
 };
 
 /// Minimum and maximum interval between two polls. Between them, the interval is a part of the time since a channel was
@@ -24,7 +24,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(5);
 const MAX_INTERVAL: Duration = Duration::from_millis(450);
 const PART: u32 = 40;
 
-/// What the task knows of a channel.
+/// The state of a channel, as the task has read it.
 struct Seen {
     /// The number of the channel. Each notification raises it.
     number: i64,
@@ -34,12 +34,12 @@ struct Seen {
 
 /// Polls until the connection ends, or the server does not answer in time.
 pub(crate) async fn poll(context: &Context, session: &mut Session, is_new_session: bool) -> Fault {
-    let (listener, limit) = (&context.listener, context.options.timeout);
+    let (subscriptions, limit) = (&context.subscriptions, context.options.timeout);
     let mut seen: HashMap<Channel, Seen> = HashMap::new();
     loop {
-        let channels = listener.channels();
+        let channels = subscriptions.channels();
         seen.retain(|channel, _| channels.contains(channel));
-        let polled = timeout(limit, read(listener, session, &channels, &mut seen, is_new_session)).await;
+        let polled = timeout(limit, read(subscriptions, session, &channels, &mut seen, is_new_session)).await;
         let interval = match polled {
             Ok(Ok(interval)) => interval,
             Ok(Err(fault)) => return fault,
@@ -49,7 +49,7 @@ pub(crate) async fn poll(context: &Context, session: &mut Session, is_new_sessio
         sleep(MIN_INTERVAL).await;
         tokio::select! {
             fault = session.ended() => return fault,
-            () = listener.changed() => {}
+            () = subscriptions.changed() => {}
             () = sleep(interval.unwrap_or_default()), if interval.is_some() => {}
         }
     }
@@ -58,7 +58,7 @@ pub(crate) async fn poll(context: &Context, session: &mut Session, is_new_sessio
 /// Reads the numbers, and notifies the subscribers of those that have changed. Returns the time until the next poll. None:
 /// there are no subscribers.
 async fn read(
-    listener: &Listener,
+    subscriptions: &Subscriptions,
     session: &mut Session,
     channels: &[Channel],
     seen: &mut HashMap<Channel, Seen>,
@@ -68,11 +68,11 @@ async fn read(
         return Ok(None);
     }
     let names: Vec<_> = channels.iter().map(Channel::to_string).collect();
-    let waited_for = listener.waited_for();
+    let waited_for = subscriptions.waited_for();
     let polled = session.drive(|link| poll_once(link, &names, &waited_for)).await?;
     let Polled { numbers, leases } = polled;
     // Before the subscribers are notified: the claims that follow must not be answered with what an earlier poll has seen.
-    listener.polled(&waited_for, &leases);
+    subscriptions.polled(&waited_for, &leases);
     let now = Instant::now();
     for (channel, name) in channels.iter().zip(&names) {
         let number = numbers.get(name).copied();
@@ -80,23 +80,23 @@ async fn read(
             None => {
                 // The number was read after the subscriber came. So each later notification is seen.
                 seen.insert(*channel, Seen { number: number.unwrap_or_default(), since: now });
-                listener.confirm(*channel, is_new_session);
+                subscriptions.confirm(*channel, is_new_session);
             }
             // Without a row, the channel was not used for long, and its row was deleted.
             Some(known) => {
                 if let Some(number) = number.filter(|number| *number != known.number) {
                     *known = Seen { number, since: now };
-                    listener.notify(*channel);
+                    subscriptions.notify(*channel);
                 }
             }
         }
     }
-    listener.confirm_known(&seen.keys().copied().collect::<HashSet<_>>());
+    subscriptions.confirm_known(&seen.keys().copied().collect::<HashSet<_>>());
     let quiet = seen.values().map(|seen| now.saturating_duration_since(seen.since)).min().unwrap_or_default();
     Ok(Some((quiet / PART).clamp(MIN_INTERVAL, MAX_INTERVAL)))
 }
 
-/// What a poll has read.
+/// The result of a poll.
 struct Polled {
     /// The numbers of the channels that were used, by their names.
     numbers: HashMap<String, i64>,

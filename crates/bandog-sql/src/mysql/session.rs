@@ -1,4 +1,4 @@
-//! What a new session needs: its settings, and a server that can keep locks.
+//! The requirements of a new session: its settings, and a server that can keep locks.
 
 use std::time::Duration;
 

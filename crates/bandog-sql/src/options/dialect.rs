@@ -29,7 +29,7 @@ impl Dialect {
         }
     }
 
-    /// What contains the tables.
+    /// The container of the tables, for messages.
     pub(crate) fn place(self) -> &'static str {
         match self {
             Self::Postgres => "the schema",

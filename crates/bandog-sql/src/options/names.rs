@@ -164,7 +164,7 @@ pub(super) fn without_effect(dialect: Dialect) -> &'static [&'static str] {
     }
 }
 
-/// What a URL must have for an option.
+/// The requirement of an option on its URL.
 pub(super) enum Need {
     Nothing,
     With(&'static str),

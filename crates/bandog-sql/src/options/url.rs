@@ -40,15 +40,16 @@ impl SqlOptions {
     ///   [`SqlOptions::schema_sql`].
     /// - `?pooler=session`: a pooler, such as PgBouncer, is between the client and the server, and is in the mode
     ///   `session`. Without this option, a pooler is refused.
-    /// - `?layout=shedlock`, and perhaps `&table=NAME` (the default is `shedlock`): mutexes are rows of the table of ShedLock,
-    ///   a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds of locks. The
-    ///   table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
+    /// - `?layout=shedlock`, and optionally `&table=NAME` (the default is `shedlock`): mutexes are rows of the table of
+    ///   ShedLock, a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds
+    ///   of locks. The table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
     ///   A table whose times depend on the time zone of a session (`timestamptz`, and on MySQL `timestamp`) is refused, unless
     ///   `&session_zone=ZONE` names the zone of the sessions of ShedLock: `Area/City`, `UTC`, or an offset such as `+08:00`.
     /// - `?mode=rowlock&table=NAME&column=NAME`: while a client holds a mutex, a transaction of the database has also locked the
     ///   row of this name with `select … for update`. Programs that lock the same row exclude the mutex. There are no other
     ///   kinds of locks. `?connections=NUMBER` is the maximum number of locks that a client holds at once; the default is 10.
-    /// - `?mode=advisory`, and perhaps `&connections=NUMBER`: the same with `pg_advisory_lock`, and on MySQL with `GET_LOCK`.
+    /// - `?mode=advisory`, and optionally `&connections=NUMBER`: the same with `pg_advisory_lock`, and on MySQL with
+    ///   `GET_LOCK`.
     /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
     /// - `?sslmode=disable` (the default), `prefer`, `require` or `verify-full`: the last two are the same here, and the client
     ///   checks the certificate of the server. With `prefer`, the connection is encrypted if the server has TLS, and the

@@ -24,16 +24,12 @@ use crate::{
 };
 
 fn claim(name: &str) -> Claim {
-    Claim {
-        key: Key::new(name).expect("the name is right"),
-        id: ClaimId { client: ClientId::random(), number: 1 },
-        kind: Kind::Mutex,
-        ttl: Duration::from_secs(60),
-        fences: std::num::NonZeroU32::MIN,
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim::new(
+        Key::new(name).expect("the name is right"),
+        ClaimId { client: ClientId::random(), number: 1 },
+        Kind::Mutex,
+        Duration::from_secs(60),
+    )
 }
 
 async fn hold(link: &Link, name: &str) -> std::result::Result<Vec<Row>, Fault> {

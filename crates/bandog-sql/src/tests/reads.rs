@@ -1,6 +1,6 @@
 //! A read of records and leases, if the process or the server is stopped between its statements.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use bandog_core::{Answer, Claim, ClaimId, ClientId, Holding, Key, Kind, Leases, Step, Verdict};
 
@@ -28,16 +28,12 @@ async fn finds_the_lease(options: SqlOptions, mut statements: Statements, stops:
     let context = Context::new(options.clone(), statements);
     let mut session = Session::open(&context).await.expect("the server is up");
     let store = Sql::new(options).expect("the options are right");
-    let claim = Claim {
-        key: Key::new("k").expect("the name is right"),
-        id: ClaimId { client: ClientId::random(), number: 1 },
-        kind: Kind::Mutex,
-        ttl: TTL,
-        fences: NonZeroU32::MIN,
-        above: None,
-        joins: false,
-        offers: false,
-    };
+    let claim = Claim::new(
+        Key::new("k").expect("the name is right"),
+        ClaimId { client: ClientId::random(), number: 1 },
+        Kind::Mutex,
+        TTL,
+    );
     let answer = store.apply(&[Step::Claim(claim.clone())]).await.remove(0).expect("the server is up");
     assert!(matches!(answer, Answer::Claimed(Verdict::Granted { .. })), "{answer:?}");
     let read = Read { keys: vec![claim.key.clone()], holdings: vec![Holding { key: claim.key, id: claim.id }] };

@@ -174,7 +174,7 @@ pub(crate) async fn the_check_tries_a_row(hand: &ByHand, deny: &str) {
     assert_eq!(rows().await, Some(Level::Danger));
 }
 
-/// A release after the end of the session tells that the lock was lost, although the lease is still there.
+/// A release after the end of the session reports that the lock was lost, although the lease is still there.
 pub(crate) async fn a_release_after_the_end_of_the_session_is_a_loss(hand: &ByHand) {
     let (store, ours) = (hand.store(), claim("k"));
     take(&store, &ours).await;

@@ -34,7 +34,7 @@ pub(crate) fn claim(key: &str) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
     let (key, fences) = (Key::new(key).unwrap(), NonZeroU32::new(4).unwrap());
-    Claim { key, id, kind: Kind::Mutex, ttl: TTL, fences, above: None, joins: false, offers: false }
+    Claim { fences, ..Claim::new(key, id, Kind::Mutex, TTL) }
 }
 
 /// Claims. Returns the fences if the claim was granted.

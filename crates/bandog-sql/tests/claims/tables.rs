@@ -1,7 +1,7 @@
 //! Tables that are missing.
 
 use bandog_core::{Answer, ErrorKind, Inspect, Key, Leases, Level, Pattern, Records, Released, Renewal, Swap, Swapped};
-use bandog_testkit::{Ear, eventually_async};
+use bandog_testkit::{LogCapture, eventually_async};
 
 use super::{SOON, claim, open, release, renew, take, try_take};
 
@@ -76,7 +76,7 @@ pub(crate) async fn expect_tables_with_other_names(url: &str, count: impl Fn(&st
 /// Clients whose URLs differ by mistake share no locks. The client that comes later logs it once, and the check of both
 /// reports it. `names` are the options of a URL that name the tables of both.
 pub(crate) async fn expect_other_tables_to_be_reported(urls: [&str; 2], names: [&str; 2]) {
-    let (ear, _guard) = Ear::of_thread("bandog_sql");
+    let (log, _guard) = LogCapture::of_thread("bandog_sql");
     let [first, second] = urls.map(open);
     first.ping().await.unwrap();
     let finding = async |store: &bandog_sql::Sql| {
@@ -84,13 +84,13 @@ pub(crate) async fn expect_other_tables_to_be_reported(urls: [&str; 2], names: [
         findings.into_iter().find(|finding| finding.subject == "other tables").unwrap()
     };
     assert_eq!(finding(&first).await.level, Level::Fine);
-    assert_eq!(ear.take("WARN"), [""; 0]);
+    assert_eq!(log.take("WARN"), [""; 0]);
 
     for number in 0..3 {
         take(&second, &claim(&format!("k{number}"))).await;
         second.members().await.unwrap(); // in another session
     }
-    let warnings = ear.take("WARN");
+    let warnings = log.take("WARN");
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     let says = |ours: &str, other: &str| format!("uses {ours}, and the database also has bandog's tables for {other}:");
     assert!(warning.contains(&says(names[1], names[0])), "{warning}");

@@ -1,4 +1,5 @@
-//! What the laws on both databases share. Their second half are all laws with mutexes that also need a lock of the database.
+//! The parts that the laws on both databases share. Their second half are all laws with mutexes that also need a lock
+//! of the database.
 
 use std::{marker::PhantomData, time::Duration};
 

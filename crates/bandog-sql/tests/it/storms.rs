@@ -23,7 +23,7 @@ use crate::{
 };
 use bandog_testkit::eventually_async;
 
-/// A session of a client that waits for a lock looks for a deadlock after this time, and ends it.
+/// A session of a client that waits for a lock checks for a deadlock after this time, and resolves it.
 const DETECTION: &str = "deadlock_timeout = '10ms'";
 
 /// The number of deadlocks in a database. Each session counts its own when it ends, at the latest.
@@ -32,7 +32,7 @@ fn deadlocks(database: &str) -> u32 {
 }
 
 /// A client creates the rows `a` and `b` of a table, while a session by hand creates `b` and then `a`. The session of the
-/// client is the victim of the deadlock: the other one does not look for deadlocks.
+/// client is the victim of the deadlock: the other one does not check for deadlocks.
 ///
 /// A trigger delays the row `b` of the client until the other session waits for the row `a`.
 async fn expect_repeated<T: Send + 'static>(table: &str, columns: &str, request: impl AsyncFnOnce(Sql) -> T) -> T {

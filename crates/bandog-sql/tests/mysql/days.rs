@@ -39,11 +39,11 @@ async fn a_waiter_is_served_after_the_end_of_all_connections() {
     let guard = holder.mutex("k").lock().await.unwrap();
     let waiting = tokio::spawn(async move { waiter.mutex("k").lock().await });
     let key = Key::new("k").unwrap();
-    let looking = open(&url(&SERVER, &database));
+    let observer = open(&url(&SERVER, &database));
     let wanted = "select count(*) from bandog_lease where wanted";
     eventually_async(SOON, async || SERVER.sql(&database, wanted) == "1").await;
     SERVER.end_sessions(&database);
-    assert!(eventually_async(SOON, async || looking.show(&key).await).await.is_held());
+    assert!(eventually_async(SOON, async || observer.show(&key).await).await.is_held());
     guard.release().await.unwrap();
     tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }

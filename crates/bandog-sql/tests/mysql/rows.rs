@@ -126,8 +126,8 @@ async fn an_expired_lease_is_free() {
 async fn old_channels_are_deleted_in_portions_and_without_a_scan() {
     let database = SERVER.new_database();
     let (store, member) = (open(&url(&SERVER, &database)), Member::here(ClientId::random()));
-    let announce = async || store.announce(&member, Duration::from_secs(60)).await;
-    announce().await.unwrap();
+    let register = async || store.register(&member, Duration::from_secs(60)).await;
+    register().await.unwrap();
     let numbers = MariaDbServer::numbers(1500);
     SERVER.sql(&database, &format!("insert into bandog_channel select concat('old ', seq), seq from {numbers}"));
     SERVER.sql(
@@ -139,12 +139,12 @@ async fn old_channels_are_deleted_in_portions_and_without_a_scan() {
     let opts = opts.user(Some("locks")).pass(Some("PASSWORD")).db_name(Some(&database));
     let mut raw = mysql_async::Conn::new(opts).await.unwrap();
     raw.query_drop("start transaction; select * from bandog_channel where name = 'old 1' for update").await.unwrap();
-    announce().await.unwrap();
+    register().await.unwrap();
     assert_eq!(rows(), "1501", "the row that another transaction has locked was deleted");
     raw.query_drop("rollback").await.unwrap();
-    announce().await.unwrap();
+    register().await.unwrap();
     assert_eq!(rows(), "501");
-    announce().await.unwrap();
+    register().await.unwrap();
     assert_eq!(rows(), "1", "the new row was deleted");
     let old =
         "select count(*) from information_schema.statistics where table_schema = database() and index_name = 'number'";

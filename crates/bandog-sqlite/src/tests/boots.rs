@@ -1,7 +1,6 @@
 //! Holds that were written under another boot id, or with another wall clock.
 
 use std::{
-    num::NonZeroU32,
     path::Path,
     time::{Duration, Instant, SystemTime},
 };
@@ -25,16 +24,7 @@ fn machine(path: &Path, boot: &str, shift: i64) -> Sqlite {
 /// A claim of the lock `k` by a new client.
 fn claim() -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
-    Claim {
-        key: Key::new("k").unwrap(),
-        id,
-        kind: Kind::Mutex,
-        ttl: TTL,
-        fences: NonZeroU32::MIN,
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim::new(Key::new("k").unwrap(), id, Kind::Mutex, TTL)
 }
 
 async fn try_take(store: &Sqlite, claim: &Claim) -> Verdict {
@@ -198,7 +188,7 @@ async fn a_member_of_another_boot_expires_by_the_wall_clock() {
         blocked: bandog_core::BlockedCalls::default(),
     };
     let before = at("before", HOUR, SystemTime::now);
-    before.announce(&member, Duration::from_secs(60)).await.unwrap();
+    before.register(&member, Duration::from_secs(60)).await.unwrap();
     let after = at("after", 0, SystemTime::now);
     assert_eq!(after.members().await.unwrap(), std::slice::from_ref(&member));
     let late = at("after", 0, || SystemTime::now() + Duration::from_secs(61));

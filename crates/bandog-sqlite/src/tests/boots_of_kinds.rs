@@ -47,7 +47,7 @@ impl Machines {
         self.claims += 1;
         let id = ClaimId { client: self.client, number: self.claims };
         let key = Key::new("k").unwrap();
-        Claim { key, id, kind, ttl: TTL, fences: NonZeroU32::MIN, above: None, joins: true, offers: false }
+        Claim { joins: true, ..Claim::new(key, id, kind, TTL) }
     }
 
     /// Runs this on one machine, in a transaction of its own.

@@ -29,16 +29,7 @@ fn machine(dir: &tempfile::TempDir, boot: &str, shift: i64, wall: fn() -> System
 /// A claim of the lock `lock` by a new client.
 fn claim() -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
-    Claim {
-        key: Key::new("lock").unwrap(),
-        id,
-        kind: Kind::Mutex,
-        ttl: TTL,
-        fences: std::num::NonZeroU32::MIN,
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim::new(Key::new("lock").unwrap(), id, Kind::Mutex, TTL)
 }
 
 /// Takes the lock, and returns the holding that reads and swaps can require.

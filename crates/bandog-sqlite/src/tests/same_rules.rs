@@ -220,14 +220,5 @@ fn fixed_wall() -> SystemTime {
 }
 
 fn fair(client: ClientId, number: u64) -> Claim {
-    Claim {
-        key: Key::new("orders").unwrap(),
-        id: ClaimId { client, number },
-        kind: Kind::Fair,
-        ttl: PLACE * 10,
-        fences: NonZeroU32::MIN,
-        above: None,
-        joins: true,
-        offers: false,
-    }
+    Claim { joins: true, ..Claim::new(Key::new("orders").unwrap(), ClaimId { client, number }, Kind::Fair, PLACE * 10) }
 }

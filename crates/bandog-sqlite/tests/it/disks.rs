@@ -12,7 +12,7 @@ use std::{
 use bandog_core::{Error, ErrorKind, Inspect, Leases, Notifier, Records, Released, Renewal, Step, Swap};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use bandog_sync::Client;
-use bandog_testkit::Ear;
+use bandog_testkit::LogCapture;
 
 use crate::{
     child::command,
@@ -204,12 +204,12 @@ fn an_overlay_is_logged_once_and_a_tmpfs_is_not() {
 /// The role `warned` of a child. It prints the number of warnings that two handles have logged, and a finding of
 /// `check`.
 pub(crate) async fn warned(path: &Path) {
-    let ear = Ear::of_process("");
+    let log = LogCapture::of_process("");
     for _ in 0..2 {
         Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
     }
     let finding = Sqlite::new(SqliteOptions::at(path)).unwrap().check().await.unwrap().remove(0);
-    println!("warnings {} {} {:?} {}", ear.take("WARN").len(), finding.subject, finding.level, finding.says);
+    println!("warnings {} {} {:?} {}", log.take("WARN").len(), finding.subject, finding.level, finding.says);
 }
 
 #[test]
@@ -300,7 +300,7 @@ pub(crate) async fn starving(path: &Path) {
 
 /// The role `without inotify` of a child.
 pub(crate) async fn without_inotify(path: &Path) {
-    let ear = Ear::of_process("");
+    let log = LogCapture::of_process("");
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let (ours, theirs) = (claim("k", TTL), claim("k", TTL));
     take(&store, &ours).await.unwrap();
@@ -311,5 +311,5 @@ pub(crate) async fn without_inotify(path: &Path) {
     take_eventually(&store, &theirs).await;
     let findings = store.check().await.unwrap();
     let finding = findings.iter().find(|finding| finding.subject == "inotify").unwrap();
-    println!("warnings {} {} {:?}", ear.take("WARN").len(), finding.subject, finding.level);
+    println!("warnings {} {} {:?}", log.take("WARN").len(), finding.subject, finding.level);
 }

@@ -127,7 +127,7 @@ async fn a_record_notifies_as_soon_as_the_file_can_be_watched() {
     fs::create_dir(&file).unwrap(); // Blocks the notification file.
     let client = Client::options().over(dir.open()).unwrap();
     let news = Key::new("news").unwrap();
-    let mut notifications = client.subscribe(&news).unwrap();
+    let mut notifications = client.records().subscribe(&news).unwrap();
     let soon = Duration::from_secs(10);
     timeout(soon, notifications.next()).await.expect("the store did not answer in time").unwrap();
     fs::remove_dir(&file).unwrap();

@@ -28,41 +28,41 @@ async fn members(store: &Sqlite) -> Vec<Member> {
 }
 
 #[tokio::test]
-async fn a_member_is_listed_as_it_was_announced_until_it_withdraws() {
+async fn a_member_is_listed_as_it_registered_until_it_deregisters() {
     let dir = TestDir::new();
     let (here, there) = (dir.open(), dir.open());
     let many: Vec<String> = (0..MAX_WAITS).map(|n| format!("{n} \u{e4}'\\{}", "x".repeat(900))).collect();
     let (mut one, other) = (member(&["a", "b;c"]), member(&many.iter().map(String::as_str).collect::<Vec<_>>()));
     for each in [&one, &other] {
-        here.announce(each, TTL).await.unwrap();
+        here.register(each, TTL).await.unwrap();
     }
-    let mut announced = vec![one.clone(), other.clone()];
-    announced.sort_by_key(|member| member.id);
-    assert_eq!(members(&there).await, announced);
+    let mut registered = vec![one.clone(), other.clone()];
+    registered.sort_by_key(|member| member.id);
+    assert_eq!(members(&there).await, registered);
 
     one.waits.clear();
     one.program = "feeder 1.1".into();
-    there.announce(&one, TTL).await.unwrap();
-    here.withdraw(other.id).await.unwrap();
-    here.withdraw(other.id).await.unwrap();
-    assert_eq!(members(&there).await, std::slice::from_ref(&one), "the row does not contain the last announcement");
-    there.withdraw(one.id).await.unwrap();
+    there.register(&one, TTL).await.unwrap();
+    here.deregister(other.id).await.unwrap();
+    here.deregister(other.id).await.unwrap();
+    assert_eq!(members(&there).await, std::slice::from_ref(&one), "the row does not contain the last registration");
+    there.deregister(one.id).await.unwrap();
     assert_eq!(members(&here).await, []);
 }
 
 #[tokio::test]
-async fn an_expired_member_is_not_listed_and_the_next_announcement_deletes_its_row() {
+async fn an_expired_member_is_not_listed_and_the_next_registration_deletes_its_row() {
     let dir = TestDir::new();
     let (store, brief, lasting) = (dir.open(), member(&[]), member(&[]));
-    store.announce(&brief, Duration::from_millis(200)).await.unwrap();
-    store.announce(&lasting, TTL).await.unwrap();
+    store.register(&brief, Duration::from_millis(200)).await.unwrap();
+    store.register(&lasting, TTL).await.unwrap();
     eventually("the first member has expired", async || members(&store).await == std::slice::from_ref(&lasting)).await;
     let rows = || {
         let conn = Connection::open(dir.path()).unwrap();
         conn.query_row("select count(*) from client", [], |row| row.get::<_, u32>(0)).unwrap()
     };
     assert_eq!(rows(), 2);
-    store.announce(&lasting, TTL).await.unwrap();
+    store.register(&lasting, TTL).await.unwrap();
     assert_eq!(rows(), 1);
 }
 
@@ -70,7 +70,7 @@ async fn an_expired_member_is_not_listed_and_the_next_announcement_deletes_its_r
 async fn a_member_that_started_before_1970_is_listed() {
     let dir = TestDir::new();
     let (store, odd) = (dir.open(), Member { since: UNIX_EPOCH - Duration::from_secs(9), ..member(&[]) });
-    store.announce(&odd, TTL).await.unwrap();
+    store.register(&odd, TTL).await.unwrap();
     assert_eq!(members(&store).await, [Member { since: SystemTime::UNIX_EPOCH, ..odd }]);
 }
 

@@ -41,16 +41,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) fn claim(key: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
-    Claim {
-        key: Key::new(key).unwrap(),
-        id,
-        kind: Kind::Mutex,
-        ttl,
-        fences: NonZeroU32::new(4).unwrap(),
-        above: None,
-        joins: false,
-        offers: false,
-    }
+    Claim { fences: NonZeroU32::new(4).unwrap(), ..Claim::new(Key::new(key).unwrap(), id, Kind::Mutex, ttl) }
 }
 
 pub(crate) async fn step(store: &impl Leases, step: Step) -> Result<Answer> {

@@ -20,7 +20,7 @@ use crate::support::{
     Database, Db, RECORDS, SERVER, SHEDLOCK, SOON, connect, elsewhere, execute, repeatable_read, write,
 };
 
-/// The numbers of old rows after the first runs. Each run looks at 100 rows. One of them is locked at first.
+/// The numbers of old rows after the first runs. Each run reads 100 rows. One of them is locked at first.
 const OLD_RUNS: [i64; 5] = [151, 52, 1, 1, 1];
 
 /// The environment variables of child processes: the URL of the database, and where the body waits.

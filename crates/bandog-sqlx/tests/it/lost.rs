@@ -107,8 +107,8 @@ async fn a_waiter_in_the_queue_does_not_hold_the_lock_and_does_not_disturb_its_h
 async fn a_lock_with_several_holders_cannot_be_checked() {
     let database = Database::new();
     let client = database.client("").await;
-    let reader = client.rwlock("r").read().await.unwrap();
-    let permits = client.semaphore("s", 2).acquire().await.unwrap();
+    let reader = bandog::all([bandog::AnyLock::read(&client.rwlock("r"))]).lock().await.unwrap();
+    let permits = bandog::all([client.semaphore("s", 2)]).lock().await.unwrap();
     for guard in [&reader, &permits] {
         assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Misused);
         let mut connection = database.connection().await;
@@ -157,7 +157,7 @@ async fn a_session_that_ends_in_the_commit_leaves_its_result_open() {
     );
     let mut connection = database.connection().await;
     let mut tx = connection.begin().await.unwrap();
-    write(&mut tx, "perhaps").await;
+    write(&mut tx, "unsure").await;
     let error = guard.commit(tx).await.unwrap_err();
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
 }

@@ -132,7 +132,7 @@ async fn a_holder_that_is_stopped_before_the_check_writes_nothing() {
     expect_exact(&database);
 }
 
-/// What happens to the lock while its holder is stopped, besides grants to another client.
+/// The events of the lock while its holder is stopped, besides grants to another client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meanwhile {
     Grants,

@@ -48,7 +48,7 @@ async fn a_savepoint_and_a_reader_are_misused() {
     let inner = outer.begin().await.unwrap();
     let error = guard.commit(inner).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
-    let reader = client.rwlock("r").read().await.unwrap();
+    let reader = bandog::all([bandog::AnyLock::read(&client.rwlock("r"))]).lock().await.unwrap();
     assert_eq!(reader.fence_in(&mut outer).await.unwrap_err().kind(), ErrorKind::Misused);
     guard.commit(outer).await.unwrap();
     let folder = tempfile::tempdir().unwrap();

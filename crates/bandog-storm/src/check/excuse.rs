@@ -17,10 +17,10 @@ impl Excuses {
         Self(history.faults.iter().filter(|fault| fault.kind.forgets()).copied().collect())
     }
 
-    /// Looks for a fault that explains an overlap of two calls: `newer` has been granted the lock, but `older` believes
-    /// until `to` that it holds the lock. Such a fault began before the grant of `newer`, and removed the hold of
-    /// `older` from the store. After the fault no renewal succeeds, so the belief of `older` is allowed to last for at
-    /// most one more ttl.
+    /// Searches for a fault that explains an overlap of two calls: `newer` has been granted the lock, but `older`
+    /// believes until `to` that it holds the lock. Such a fault began before the grant of `newer`, and removed the hold
+    /// of `older` from the store. After the fault no renewal succeeds, so the belief of `older` is allowed to last for
+    /// at most one more ttl.
     ///
     /// The grant of `older` can be later than the fault: the client might have received the hold for an earlier call,
     /// and might have passed the hold on to `older` after the fault.

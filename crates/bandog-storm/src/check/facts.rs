@@ -1,4 +1,4 @@
-//! What a history has beside the calls for locks.
+//! The parts of a history beside the calls for locks.
 
 use std::fmt;
 

@@ -39,7 +39,7 @@ pub(crate) struct History {
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
     /// The watchdog's ttl.
     pub(crate) ttl: Nanos,
-    /// Time for which the store keeps the place of a waiting client that it does not hear of.
+    /// Time for which the store keeps the place of a waiting client that sends nothing.
     pub(crate) place: Nanos,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
@@ -70,7 +70,7 @@ pub(crate) struct Call {
     pub(crate) task: u32,
     /// The number of the lock's name.
     pub(crate) name: usize,
-    /// What the call asks for.
+    /// The share that the call asks for.
     pub(crate) share: Share,
     /// The method of the call.
     pub(crate) verb: Verb,

@@ -80,7 +80,7 @@ fn check_later(
     }
 }
 
-/// What can make a claim lose its place.
+/// The events after which a claim can lose its place.
 struct Losses<'a> {
     history: &'a History,
     /// The faults after which the queue of this name might be empty.

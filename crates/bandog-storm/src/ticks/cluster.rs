@@ -288,7 +288,7 @@ impl Cluster {
         self.record_harm(HarmKind::Store, None, from);
     }
 
-    /// Deletes all data of the store, while a node is paused and perhaps another one is killed.
+    /// Deletes all data of the store, while a node is paused, and another one may be killed.
     fn empty_store(&mut self, at: usize, pause: Duration) {
         let paused_from = now();
         self.nodes[at].process.stop();
@@ -338,7 +338,7 @@ impl Cluster {
             let client = ConnectOptions::parse(self.url())?.connect().await?;
             let mut records = Vec::new();
             for chunk in keys.chunks(16) {
-                records.extend(client.read(chunk, &[]).await?.records);
+                records.extend(client.records().read(chunk, &[]).await?.records);
             }
             Ok((records, Jobs::over(&client).nodes().await?.len()))
         });

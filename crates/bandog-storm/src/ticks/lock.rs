@@ -4,7 +4,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use bandog::{Client, Clock, Mutex, backend::Memory};
+use bandog::{
+    Client, Mutex,
+    backend::{Clock, Memory},
+};
 use tokio::time::{self, Instant};
 
 /// Interval between two ticks.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bandog::{Clock, ConnectOptions, Result, schedule::Scheduler};
+use bandog::{ConnectOptions, Result, backend::Clock, schedule::Scheduler};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{

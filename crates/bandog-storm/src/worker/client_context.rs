@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use bandog::{Client, Clock};
+use bandog::{Client, backend::Clock};
 
 use super::handle::Proof;
 use crate::{
@@ -65,7 +65,7 @@ impl ClientContext {
     }
 
     /// Records a grant, and writes to the protected resource.
-    pub(super) fn begin(&self, name: usize, call: CallId, guard: &impl Proof) {
+    pub(super) fn begin(&self, name: usize, call: CallId, guard: &dyn Proof) {
         let (at, until) = self.deadline(guard);
         let (fence, claim) = (guard.fence(), claim_number(&guard.claim().to_string()));
         self.note(&Event::Granted { call, at, fence, until, claim });
@@ -74,7 +74,7 @@ impl ClientContext {
 
     /// Writes to the resource for the second time, and records the last check of the guard. If the lock is lost, this
     /// method writes only if `late` is true. Returns whether the lock was held.
-    pub(super) fn end(&self, name: usize, call: CallId, guard: &impl Proof, late: bool) -> bool {
+    pub(super) fn end(&self, name: usize, call: CallId, guard: &dyn Proof, late: bool) -> bool {
         if !guard.is_lost() || late {
             self.write(name, guard, call);
         }
@@ -84,14 +84,14 @@ impl ClientContext {
     }
 
     /// Writes to the protected resource, with the fence of the guard.
-    fn write(&self, name: usize, guard: &impl Proof, call: CallId) {
+    fn write(&self, name: usize, guard: &dyn Proof, call: CallId) {
         self.resources[name].write(&ResourceWrite { fence: guard.fence(), client: self.number, call });
     }
 
     /// The present time, and the deadline of the guard (the time at which its hold expires). This method reads the
     /// clock first, and the remaining time of the guard second. So the returned deadline is never too late, even if the
     /// process is paused between the two reads.
-    pub(super) fn deadline(&self, guard: &impl Proof) -> (Nanos, Nanos) {
+    pub(super) fn deadline(&self, guard: &dyn Proof) -> (Nanos, Nanos) {
         let at = self.now();
         (at, at + nanos(guard.remaining()))
     }

@@ -90,7 +90,7 @@ pub(super) async fn observe(mut task: Task) {
 
 /// Reports some changes of the leader, and asks for the present leader from time to time.
 async fn follow(task: &mut Task, name: usize, election: &Election) {
-    let Ok(mut observer) = election.observe() else { return };
+    let mut observer = election.observe();
     let last = task.random.u8(10..200);
     for _ in 0..last {
         let follows = task.random.u8(..4) > 0;

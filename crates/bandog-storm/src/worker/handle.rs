@@ -3,7 +3,8 @@
 use std::{ops::Deref, time::Duration};
 
 use bandog::{
-    AnyLock, Client, Guard, Leadership, Lost, Mutex, Owner, Result, RwLock, Semaphore, WriteGuard, backend::ClaimId,
+    AnyLock, Client, Guard, Leadership, Lost, Mutex, Owner, Result, RwLock, Semaphore, Shared, WriteGuard,
+    backend::ClaimId,
 };
 
 use crate::{
@@ -21,7 +22,7 @@ pub(super) enum Handle {
 
 /// The guard of a call.
 pub(super) enum Held {
-    Guard(Guard),
+    Guard(Guard<Shared>),
     Writer(WriteGuard),
 }
 
@@ -70,7 +71,7 @@ impl Handle {
 
     pub(super) async fn lock(&self) -> Result<Held> {
         match self {
-            Self::Mutex(mutex) => mutex.lock().await.map(Held::Guard),
+            Self::Mutex(mutex) => mutex.lock().await.map(|guard| Held::Guard(guard.into())),
             Self::Read(lock) => lock.read().await.map(Held::Guard),
             Self::Write(lock) => lock.write().await.map(Held::Writer),
             Self::Permits(permits) => permits.acquire().await.map(Held::Guard),
@@ -79,7 +80,7 @@ impl Handle {
 
     pub(super) async fn try_lock(&self) -> Result<Option<Held>> {
         match self {
-            Self::Mutex(mutex) => Ok(mutex.try_lock().await?.map(Held::Guard)),
+            Self::Mutex(mutex) => Ok(mutex.try_lock().await?.map(|guard| Held::Guard(guard.into()))),
             Self::Read(lock) => Ok(lock.try_read().await?.map(Held::Guard)),
             Self::Write(lock) => Ok(lock.try_write().await?.map(Held::Writer)),
             Self::Permits(permits) => Ok(permits.try_acquire().await?.map(Held::Guard)),
@@ -88,7 +89,7 @@ impl Handle {
 
     pub(super) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Held>> {
         match self {
-            Self::Mutex(mutex) => Ok(mutex.try_lock_for(wait).await?.map(Held::Guard)),
+            Self::Mutex(mutex) => Ok(mutex.try_lock_for(wait).await?.map(|guard| Held::Guard(guard.into()))),
             Self::Read(lock) => Ok(lock.try_read_for(wait).await?.map(Held::Guard)),
             Self::Write(lock) => Ok(lock.try_write_for(wait).await?.map(Held::Writer)),
             Self::Permits(permits) => Ok(permits.try_acquire_for(wait).await?.map(Held::Guard)),
@@ -115,7 +116,7 @@ impl Held {
     }
 }
 
-/// What a holder knows about its hold.
+/// The state of a hold, as its holder knows it.
 pub(super) trait Proof: Sync {
     fn fence(&self) -> u64;
     fn claim(&self) -> ClaimId;
@@ -124,7 +125,7 @@ pub(super) trait Proof: Sync {
     fn lost(&self) -> Lost;
 }
 
-impl Proof for Guard {
+impl<S: 'static> Proof for Guard<S> {
     fn fence(&self) -> u64 {
         self.fence().get()
     }
@@ -169,12 +170,12 @@ impl Proof for Leadership {
 }
 
 impl Deref for Held {
-    type Target = Guard;
+    type Target = dyn Proof;
 
-    fn deref(&self) -> &Guard {
+    fn deref(&self) -> &Self::Target {
         match self {
             Self::Guard(guard) => guard,
-            Self::Writer(guard) => guard,
+            Self::Writer(guard) => &**guard,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bandog::{
-    Client, Clock, Key, Pattern, Result,
-    backend::{Inspect, Memory, Records},
+    Client, Key, Pattern, Result,
+    backend::{Clock, Inspect, Memory, Records},
 };
 use bandog_conformance::wrap::{Forgetful, Lossy, Stopped, Which};
 

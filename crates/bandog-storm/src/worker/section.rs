@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Guard, WriteGuard};
+use bandog::WriteGuard;
 use tokio::time;
 
 use super::{
@@ -46,9 +46,9 @@ impl Section<'_> {
     /// at the end of the section, and then run a second section.
     pub(super) async fn run(mut self, held: Held, handle: &Handle, reenters: bool) -> Outcome {
         self.context.begin(self.name, self.call, &*held);
-        let again = if reenters { self.reenter(&held, handle).await } else { None };
-        self.body(&held).await;
-        let is_held = self.end(&held);
+        let again = if reenters { self.reenter(&*held, handle).await } else { None };
+        self.body(&*held).await;
+        let is_held = self.end(&*held);
         // An owner can have two guards, and is allowed to drop them in any order. A writer with two guards cannot become
         // a reader.
         let last = match (held, again) {
@@ -64,7 +64,7 @@ impl Section<'_> {
     }
 
     /// Writes a second time, and records the last check of the guard. Returns whether the lock was held.
-    fn end(&mut self, guard: &Guard) -> bool {
+    fn end(&mut self, guard: &dyn Proof) -> bool {
         // Some holders write although they have lost the lock. A process that is paused between its check of the guard
         // and its write does the same. The resource must refuse such a write because of the fence.
         let late = self.random.bool();
@@ -109,19 +109,19 @@ impl Section<'_> {
     }
 
     /// The owner locks the same lock again, and must get it immediately.
-    async fn reenter(&mut self, guard: &Guard, handle: &Handle) -> Option<Held> {
+    async fn reenter(&mut self, guard: &dyn Proof, handle: &Handle) -> Option<Held> {
         let again = handle.try_lock().await.ok().flatten();
         // The second call can be refused only if the owner has lost the lock. If the second call is refused although
         // the lock is held, the fence 0 is recorded, which the checker reports.
         if again.is_some() || !guard.is_lost() {
-            let fence = again.as_ref().map_or(0, |again| again.fence().get());
+            let fence = again.as_ref().map_or(0, |again| again.fence());
             self.context.note(&Event::Reentered { call: self.call, at: self.context.now(), fence });
         }
         again
     }
 
     /// The work between the two writes: usually nothing, sometimes a pause or a long section.
-    async fn body(&mut self, guard: &Guard) {
+    async fn body(&mut self, guard: &dyn Proof) {
         match self.random.u32(..10_000) {
             _ if self.long => self.long(guard).await,
             0..9_000 => {}
@@ -135,7 +135,7 @@ impl Section<'_> {
 
     /// A long section. It usually lasts longer than a third of the ttl, so that the lock is renewed. Sometimes it lasts
     /// longer than the ttl, so that a fixed lease expires.
-    async fn long(&mut self, guard: &Guard) {
+    async fn long(&mut self, guard: &dyn Proof) {
         // On servers with replicas, the ttl is longer than a failover. So some holders are still there when it has ended.
         let ttl = if self.random.u8(..4) == 0 { self.ttl } else { self.ttl.min(TTL) };
         let length = ttl.mul_f64(0.3 + 1.5 * self.random.f64());
@@ -178,7 +178,7 @@ impl Section<'_> {
 pub(super) async fn hold(
     context: &ClientContext,
     call: CallId,
-    guard: &impl Proof,
+    guard: &dyn Proof,
     length: Duration,
     stop: &AtomicBool,
 ) {

@@ -1,4 +1,4 @@
-//! What the tasks that use latches, barriers and elections have in common.
+//! The parts that the tasks for latches, barriers and elections share.
 
 use std::{
     pin::pin,

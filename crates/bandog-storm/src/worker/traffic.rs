@@ -90,7 +90,7 @@ impl Traffic {
             match self.random.u32(..600) {
                 0..2 => self.set_limit(Some(GREATER_LIMIT)).await,
                 2..4 => self.set_limit(Some(LIMIT)).await,
-                4..20 => self.look_at_a_queue().await,
+                4..20 => self.inspect_a_queue().await,
                 _ => {}
             }
         }
@@ -246,7 +246,7 @@ impl Traffic {
     }
 
     /// Records the queue of a fair mutex.
-    async fn look_at_a_queue(&mut self) {
+    async fn inspect_a_queue(&mut self) {
         let names = self.names_of(Kind::Fair);
         let Some(name) = self.random.choice(&names).copied() else { return };
         let (task, from) = (self.task, self.context.now());

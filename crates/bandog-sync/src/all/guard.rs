@@ -1,15 +1,11 @@
-//! The guard of several locks, and its futures.
+//! The guard of several locks.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::time::Duration;
 
 use bandog_core::{Fence, Result, SqlStatement};
 use futures_util::future::join_all;
 
-use crate::{Expiring, Guard, Lost};
+use crate::{Expiring, Guard, Lost, guard::Shared};
 
 /// Several held locks. They stay held until this guard is released or dropped, or until one of them is lost.
 ///
@@ -20,16 +16,16 @@ use crate::{Expiring, Guard, Lost};
 #[derive(Debug)]
 #[must_use = "the locks are released as soon as their guard is dropped"]
 pub struct AllGuard {
-    guards: Vec<Guard>,
+    guards: Vec<Guard<Shared>>,
 }
 
 impl AllGuard {
-    pub(super) fn new(guards: Vec<Guard>) -> Self {
+    pub(super) fn new(guards: Vec<Guard<Shared>>) -> Self {
         Self { guards }
     }
 
     /// The guards of the single locks, in the order in which the locks were given to [`crate::all`].
-    pub fn guards(&self) -> &[Guard] {
+    pub fn guards(&self) -> &[Guard<Shared>] {
         &self.guards
     }
 
@@ -77,28 +73,28 @@ impl AllGuard {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub fn lost(&self) -> AllLost {
-        AllLost(self.guards.iter().map(Guard::lost).collect())
+    pub fn lost(&self) -> Lost {
+        Lost::of_any(self.guards.iter().map(Guard::lost))
     }
 
     /// Returns a future that resolves when only `grace` is left before the first lock is lost. See [`Guard::expiring`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub fn expiring(&self, grace: Duration) -> AllExpiring {
-        AllExpiring(self.guards.iter().map(|guard| guard.expiring(grace)).collect())
+    pub fn expiring(&self, grace: Duration) -> Expiring {
+        Expiring::of_any(self.guards.iter().map(|guard| guard.expiring(grace)))
     }
 
     /// The statements that check the locks in your own transaction, in the order in which the locks were given to
     /// [`crate::all`]. See [`Guard::fence_sql`].
     ///
     /// # Errors
-    /// As [`Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a semaphore.
+    /// As [`Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a reader's or a semaphore.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
-        join_all(self.guards.iter().map(Guard::fence_sql)).await.into_iter().collect()
+        join_all(self.guards.iter().map(Guard::statement)).await.into_iter().collect()
     }
 
     /// Extends the fixed leases of all locks. Returns the first error, in the order in which the locks were given to
@@ -137,38 +133,4 @@ impl AllGuard {
     pub(crate) fn check_held(&self) -> Result<()> {
         self.guards.iter().try_for_each(Guard::check_held)
     }
-}
-
-/// A future that resolves when one of several locks is lost. See [`AllGuard::lost`].
-#[derive(Debug, Clone)]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct AllLost(Vec<Lost>);
-
-/// A future that resolves shortly before the first of several locks is lost. See [`AllGuard::expiring`].
-#[derive(Debug, Clone)]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct AllExpiring(Vec<Expiring>);
-
-impl Future for AllLost {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        poll_any(&mut self.0, context)
-    }
-}
-
-impl Future for AllExpiring {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        poll_any(&mut self.0, context)
-    }
-}
-
-/// Ready if one of the futures is ready.
-fn poll_any(futures: &mut [impl Future + Unpin], context: &mut Context<'_>) -> Poll<()> {
-    if futures.iter_mut().any(|future| Pin::new(future).poll(context).is_ready()) {
-        return Poll::Ready(());
-    }
-    Poll::Pending
 }

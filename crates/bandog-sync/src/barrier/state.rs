@@ -25,7 +25,7 @@ pub(super) struct Arrivals {
     pub(super) generation_before: u64,
     /// The parties that wait, in the order of their arrival.
     waiting: Vec<Party>,
-    /// The parties for which the barrier has opened, but which perhaps do not know it yet, because they still hold
+    /// The parties for which the barrier has opened, but which may not know it yet, because they still hold
     /// their mutexes.
     passed: Vec<Passed>,
 }
@@ -62,7 +62,7 @@ pub(super) enum Position {
     Absent,
     /// The call has lost its mutex, and was not counted. It needs another mutex.
     Unseated,
-    /// The call has lost its mutex, and was perhaps counted.
+    /// The call has lost its mutex, and may have been counted.
     Unknown,
 }
 

@@ -5,7 +5,7 @@ use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 use bandog_core::{Fence, Result, SqlStatement};
 
 use super::{
-    Lost, Mutex, RwLock, Semaphore,
+    Expiring, Lost, Mutex, RwLock, Semaphore,
     lock::by_this_thread,
     thread,
     wait::{answer, wait},
@@ -172,6 +172,12 @@ impl AllGuard {
     /// A handle with which another thread can wait until one of the locks is lost, or until all are released.
     pub fn lost(&self) -> Lost {
         Lost::of_any(self.guard.guards())
+    }
+
+    /// A handle with which another thread can wait until only `grace` is left before the first lock is lost. See
+    /// [`crate::AllGuard::expiring`].
+    pub fn expiring(&self, grace: Duration) -> Expiring {
+        Expiring::of_any(self.guard.guards(), grace)
     }
 
     /// The statements that check the locks in your own transaction, in the order in which the locks were given to

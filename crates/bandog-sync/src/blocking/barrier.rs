@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::Result;
-
-use super::{
-    thread,
-    wait::{wait, wait_at_most},
-};
+use super::calls::blocking_calls;
 use crate::Arrival;
 
 /// A barrier: a number of calls of [`Barrier::wait`] wait for each other, across threads, processes and machines. See
@@ -43,22 +38,11 @@ impl Barrier {
         Self { barrier: self.barrier.watchdog(ttl) }
     }
 
-    /// Waits until the barrier opens, which is when as many parties wait as the barrier has.
-    ///
-    /// # Errors
-    /// As [`crate::Barrier::wait`], and `ErrorKind::Misused` in async code.
-    pub fn wait(&self) -> Result<Arrival> {
-        thread::may_block("wait")?;
-        wait(self.barrier.wait())
-    }
+    blocking_calls! { Barrier.barrier:
+        /// Waits until the barrier opens, which is when as many parties wait as the barrier has.
+        fn wait() -> Arrival;
 
-    /// Waits until the barrier opens, for at most `limit`. Returns `None` if it has not opened by then. In that case
-    /// this party leaves the barrier.
-    ///
-    /// # Errors
-    /// As [`Barrier::wait`].
-    pub fn wait_for(&self, limit: Duration) -> Result<Option<Arrival>> {
-        thread::may_block("wait")?;
-        wait_at_most(self.barrier.wait(), limit, self.barrier.clock()).transpose()
+        /// Waits until the barrier opens, for at most `limit`. Returns `None` if it has not opened by then.
+        fn wait_for(limit: Duration) -> Option<Arrival>;
     }
 }

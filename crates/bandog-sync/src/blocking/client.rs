@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
+use bandog_core::{ClientId, Error, Finding, LatchRow, Member, Pattern, Result, Row};
 
-use super::{Barrier, Election, Mutex, RwLock, Semaphore, thread, wait::wait};
-use crate::{Health, Token};
+use super::{Barrier, Election, Latch, Mutex, RwLock, Semaphore, calls::blocking_calls, thread, wait::wait};
+use crate::{Health, Owner, Token};
 
 /// A client of one store, for code without async. All clones of this value, and the async [`crate::Client`] from which
 /// this value was created, are the same client.
@@ -93,113 +93,63 @@ impl Client {
         Semaphore::new(self.client.semaphore(name, limit))
     }
 
-    /// Waits until the store answers, for at most 5 s.
-    ///
-    /// # Errors
-    /// As [`crate::Client::ready`], and `ErrorKind::Misused` in async code.
-    pub fn ready(&self) -> Result<()> {
-        thread::may_block("connect")?;
-        wait(self.client.ready())
+    /// The count-down latch with this name. See [`crate::Client::latch`].
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self.client.latch(name))
     }
 
-    /// Reports the health of this client and its store, for readiness probes. See [`crate::Client::health`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::health`], and `ErrorKind::Misused` in async code.
-    pub fn health(&self) -> Result<Health> {
-        thread::may_block("health")?;
-        wait(self.client.health())
+    /// A new owner, for locks that several threads hold together ([`Mutex::by`]).
+    pub fn owner(&self) -> Owner {
+        self.client.owner()
     }
 
-    /// The state of one lock in the store, whether it is held or free. The holder can be any client.
-    ///
-    /// ```
-    /// # fn main() -> bandog::Result<()> {
-    /// # let client = bandog::blocking::connect("memory:")?;
-    /// let guard = client.mutex("orders").lock()?;
-    /// assert!(client.show("orders")?.is_held());
-    /// # guard.release() }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`crate::Client::show`], and `ErrorKind::Misused` in async code.
-    pub fn show(&self, name: impl AsRef<str>) -> Result<Row> {
-        thread::may_block("show")?;
-        wait(self.client.show(name))
-    }
+    blocking_calls! { Client.client:
+        /// Waits until the store answers, for at most 5 s.
+        fn ready() -> ();
 
-    /// All locks that are held now and whose names match the pattern, sorted by name. On Redis this call scans all keys
-    /// of the server; see [`crate::Client::list`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::list`], and `ErrorKind::Misused` in async code.
-    pub fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
-        thread::may_block("list")?;
-        wait(self.client.list(pattern))
-    }
+        /// Reports the health of this client and its store, for readiness probes.
+        fn health() -> Health;
 
-    /// The clients in the store's registry. See [`crate::Client::members`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::members`], and `ErrorKind::Misused` in async code.
-    pub fn members(&self) -> Result<Vec<Member>> {
-        thread::may_block("members")?;
-        wait(self.client.members())
-    }
+        /// The state of one lock in the store, whether it is held or free. The holder can be any client.
+        ///
+        /// ```
+        /// # fn main() -> bandog::Result<()> {
+        /// # let client = bandog::blocking::connect("memory:")?;
+        /// let guard = client.mutex("orders").lock()?;
+        /// assert!(client.show("orders")?.is_held());
+        /// # guard.release() }
+        /// ```
+        fn show(name: impl AsRef<str>) -> Row;
 
-    /// The states of several locks, with the clients that hold them. See [`crate::Client::holders`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::holders`], and `ErrorKind::Misused` in async code.
-    pub fn holders(&self, names: &[impl AsRef<str> + Sync]) -> Result<Vec<Row>> {
-        thread::may_block("holders")?;
-        wait(self.client.holders(names))
-    }
+        /// All locks that are held now and whose names match the pattern, sorted by name. On Redis this call scans all
+        /// keys of the server.
+        fn list(pattern: Pattern) -> Vec<Row>;
 
-    /// Takes a lock from its holder, so that it is free. Returns the previous state of the lock, or `None` if it was
-    /// not held. This can be dangerous: read [`crate::Client::evict`] first.
-    ///
-    /// # Errors
-    /// As [`crate::Client::evict`], and `ErrorKind::Misused` in async code.
-    pub fn evict(&self, name: impl AsRef<str>) -> Result<Option<Row>> {
-        thread::may_block("evict")?;
-        wait(self.client.evict(name))
-    }
+        /// The latches that are not open and whose names match the pattern, sorted by name. On Redis this call scans all
+        /// keys of the server.
+        fn list_latches(pattern: Pattern) -> Vec<LatchRow>;
 
-    /// Releases a lock that another client has left in the store. See [`crate::Client::release_detached`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::release_detached`], and `ErrorKind::Misused` in async code.
-    pub fn release_detached(&self, name: impl AsRef<str>, token: &Token) -> Result<bool> {
-        thread::may_block("release")?;
-        wait(self.client.release_detached(name, token))
-    }
+        /// The clients in the store's registry.
+        fn members() -> Vec<Member>;
 
-    /// Extends the lease of a lock that another client has left in the store. See [`crate::Client::extend_detached`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::extend_detached`], and `ErrorKind::Misused` in async code.
-    pub fn extend_detached(&self, name: impl AsRef<str>, token: &Token, ttl: Duration) -> Result<bool> {
-        thread::may_block("extend")?;
-        wait(self.client.extend_detached(name, token, ttl))
-    }
+        /// The states of several locks, with the clients that hold them.
+        fn holders(names: &[impl AsRef<str> + Sync]) -> Vec<Row>;
 
-    /// Forgets the names that match the pattern and are not used any more. See [`crate::Client::forget_unused`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::forget_unused`], and `ErrorKind::Misused` in async code.
-    pub fn forget_unused(&self, pattern: Pattern, unused_for: Duration) -> Result<u64> {
-        thread::may_block("forget_unused")?;
-        wait(self.client.forget_unused(pattern, unused_for))
-    }
+        /// Takes a lock from its holder, so that it is free. Returns the previous state of the lock, or `None` if it was
+        /// not held. This can be dangerous: read [`crate::Client::evict`] first.
+        fn evict(name: impl AsRef<str>) -> Option<Row>;
 
-    /// Checks the store and its environment. Returns findings: what might endanger locks, and what is fine.
-    ///
-    /// # Errors
-    /// As [`crate::Client::check`], and `ErrorKind::Misused` in async code.
-    pub fn check(&self) -> Result<Vec<Finding>> {
-        thread::may_block("check")?;
-        wait(self.client.check())
+        /// Releases a lock that another client has left in the store.
+        fn release_detached(name: impl AsRef<str>, token: &Token) -> bool;
+
+        /// Extends the lease of a lock that another client has left in the store.
+        fn extend_detached(name: impl AsRef<str>, token: &Token, ttl: Duration) -> bool;
+
+        /// Forgets the names that match the pattern and are not used any more.
+        fn forget_unused(pattern: Pattern, unused_for: Duration) -> usize;
+
+        /// Checks the store and its environment. Returns findings: what might endanger locks, and what is fine.
+        fn check() -> Vec<Finding>;
     }
 
     /// Closes the client: releases all of its locks, and ends all of its calls that wait, also in other threads.

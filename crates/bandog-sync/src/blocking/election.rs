@@ -5,8 +5,10 @@ use std::time::Duration;
 use bandog_core::{Fence, Holding, Result};
 
 use super::{
-    Lost, thread,
-    wait::{answer, wait, wait_at_most},
+    Expiring, Lost,
+    calls::blocking_calls,
+    thread,
+    wait::{answer, wait},
 };
 use crate::Leader;
 
@@ -63,25 +65,31 @@ impl Election {
     /// As [`Election::campaign`].
     pub fn campaign_for(&self, limit: Duration) -> Result<Option<Leadership>> {
         thread::may_block("campaign")?;
-        let leadership = wait_at_most(self.election.campaign(), limit, self.election.clock()).transpose()?;
-        Ok(leadership.map(Leadership::new))
+        Ok(wait(self.election.campaign_for(limit))?.map(Leadership::new))
     }
 
-    /// The present leader, or `None` if there is none.
+    /// Waits until this candidate is the leader, runs the body and resigns, also if the body panics. A loss does not stop
+    /// the body.
     ///
     /// # Errors
-    /// As [`crate::Election::leader`], and `ErrorKind::Misused` in async code.
-    pub fn leader(&self) -> Result<Option<Leader>> {
-        thread::may_block("read")?;
-        wait(self.election.leader())
+    /// As [`Election::campaign`], and `ErrorKind::Lost` if the leadership was lost before the body ended.
+    pub fn run<T>(&self, body: impl FnOnce(&Leadership) -> T) -> Result<T> {
+        let leadership = self.campaign()?;
+        let value = body(&leadership);
+        leadership.leadership.guard().check_held()?;
+        // The leadership lasted until the body ended, so the value is valid even if the resignation fails.
+        let _ = leadership.resign();
+        Ok(value)
+    }
+
+    blocking_calls! { Election.election:
+        /// The present leader, or `None` if there is none.
+        fn leader() -> Option<Leader>;
     }
 
     /// Observes the leader. This does no I/O.
-    ///
-    /// # Errors
-    /// As [`crate::Election::observe`].
-    pub fn observe(&self) -> Result<Observer> {
-        Ok(Observer { observer: self.election.observe()? })
+    pub fn observe(&self) -> Observer {
+        Observer { observer: self.election.observe() }
     }
 }
 
@@ -121,6 +129,12 @@ impl Leadership {
     /// A handle with which another thread can wait until this leadership is lost or resigned.
     pub fn lost(&self) -> Lost {
         Lost::of_any([self.leadership.guard()])
+    }
+
+    /// A handle with which another thread can wait until only `grace` is left before this leadership is lost. See
+    /// [`crate::Leadership::expiring`].
+    pub fn expiring(&self, grace: Duration) -> Expiring {
+        Expiring::of_any([self.leadership.guard()], grace)
     }
 
     /// Ends the leadership and reports the result. Observers are notified immediately.
@@ -165,7 +179,6 @@ impl Observer {
     /// As [`Observer::changed`].
     pub fn changed_for(&mut self, limit: Duration) -> Result<Option<Option<Leader>>> {
         thread::may_block("read")?;
-        let clock = self.observer.clock();
-        wait_at_most(self.observer.changed(), limit, clock).transpose()
+        wait(self.observer.changed_for(limit))
     }
 }

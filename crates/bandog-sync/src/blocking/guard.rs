@@ -2,13 +2,13 @@
 
 use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
-use bandog_core::{Fence, Key, Result, SqlStatement};
+use bandog_core::{Fence, Holding, Key, Result, SqlStatement};
 
 use super::{
-    Lost, thread,
+    Expiring, Lost, thread,
     wait::{answer, wait},
 };
-use crate::Token;
+use crate::{Exclusive, Shared, Token};
 
 /// A lock that this thread holds. It stays held until this guard is released or dropped, or until the lock is lost.
 ///
@@ -30,14 +30,14 @@ use crate::Token;
 /// The drop of a guard releases the lock in the background. [`Guard::release`] does the same and reports the result.
 #[derive(Debug)]
 #[must_use = "a lock is released as soon as its guard is dropped"]
-pub struct Guard {
-    guard: crate::Guard,
+pub struct Guard<S = Exclusive> {
+    guard: crate::Guard<S>,
     /// Makes this type `Sync` but not `Send`, like a `MutexGuard`.
     not_send: PhantomData<MutexGuard<'static, ()>>,
 }
 
-impl Guard {
-    pub(super) fn new(guard: crate::Guard) -> Self {
+impl<S> Guard<S> {
+    pub(super) fn new(guard: crate::Guard<S>) -> Self {
         Self { guard, not_send: PhantomData }
     }
 
@@ -47,7 +47,12 @@ impl Guard {
         self.guard.fence()
     }
 
-    /// The lock's name, with the client's prefix.
+    /// The lock's name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        self.guard.name()
+    }
+
+    /// The lock's key in the store: its name with the client's prefix.
     pub fn key(&self) -> &Key {
         self.guard.key()
     }
@@ -89,13 +94,15 @@ impl Guard {
         Lost::of_any([&self.guard])
     }
 
-    /// The statement that checks this lock in your own transaction. See [`crate::Guard::fence_sql`].
-    ///
-    /// # Errors
-    /// As [`crate::Guard::fence_sql`]. `ErrorKind::Misused` also if the call was made in async code.
-    pub fn fence_sql(&self) -> Result<SqlStatement> {
-        thread::may_block("fence").map_err(|error| error.at(self.key()))?;
-        wait(self.guard.fence_sql())
+    /// A handle with which another thread can wait until only `grace` is left before this lock is lost. See
+    /// [`crate::Guard::expiring`].
+    pub fn expiring(&self, grace: Duration) -> Expiring {
+        Expiring::of_any([&self.guard], grace)
+    }
+
+    /// The claim that holds the lock in the store. See [`crate::Guard::holding`].
+    pub fn holding(&self) -> Holding {
+        self.guard.holding()
     }
 
     /// Extends a fixed lease: from now on, the lock is held for at least `ttl`. A worker that calls this between the steps of
@@ -139,13 +146,31 @@ impl Guard {
         self.guard.lose();
     }
 
-    pub(super) fn downgrade(self) -> Result<Self> {
-        thread::may_block("downgrade").map_err(|error| error.at(self.key()))?;
-        wait(self.guard.downgrade()).map(Self::new)
-    }
-
     pub(super) fn check_held(&self) -> Result<()> {
         self.guard.check_held()
+    }
+}
+
+impl Guard {
+    /// The statement that checks this lock in your own transaction. See [`crate::Guard::fence_sql`].
+    ///
+    /// # Errors
+    /// As [`crate::Guard::fence_sql`]. `ErrorKind::Misused` also if the call was made in async code.
+    pub fn fence_sql(&self) -> Result<SqlStatement> {
+        thread::may_block("fence").map_err(|error| error.at(self.key()))?;
+        wait(self.guard.fence_sql())
+    }
+
+    pub(super) fn downgrade(self) -> Result<Guard<Shared>> {
+        thread::may_block("downgrade").map_err(|error| error.at(self.key()))?;
+        wait(self.guard.downgrade()).map(Guard::new)
+    }
+}
+
+/// The same guard, for code that treats all holders alike.
+impl From<Guard> for Guard<Shared> {
+    fn from(guard: Guard) -> Self {
+        Self::new(guard.guard.into())
     }
 }
 

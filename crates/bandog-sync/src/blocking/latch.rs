@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{LatchRow, Pattern, Result};
-
-use super::{Client, thread, wait::wait};
+use super::calls::blocking_calls;
 
 /// A count-down latch: a counter in the store. Calls wait until the counter has reached zero. See [`crate::Latch`].
 ///
@@ -26,85 +24,32 @@ pub struct Latch {
     latch: crate::Latch,
 }
 
-impl Client {
-    /// The count-down latch with this name. If the name is not allowed, each call of the latch returns
-    /// `ErrorKind::Misused`. This call is cheap and does no I/O.
-    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
-        Latch { latch: self.to_async().latch(name) }
-    }
-
-    /// The latches that are not open and whose names match the pattern, sorted by name. On Redis this call scans all
-    /// keys of the server; see [`crate::Client::list_latches`].
-    ///
-    /// # Errors
-    /// As [`crate::Client::list_latches`], and `ErrorKind::Misused` in async code.
-    pub fn list_latches(&self, pattern: Pattern) -> Result<Vec<LatchRow>> {
-        thread::may_block("list")?;
-        wait(self.to_async().list_latches(pattern))
-    }
-}
-
 impl Latch {
-    /// Creates the latch with this count, if it does not exist. Returns false if it exists; then nothing changes.
-    ///
-    /// # Errors
-    /// As [`crate::Latch::set`], and `ErrorKind::Misused` in async code.
-    pub fn set(&self, count: u64) -> Result<bool> {
-        thread::may_block("set_latch")?;
-        wait(self.latch.set(count))
+    pub(super) fn new(latch: crate::Latch) -> Self {
+        Self { latch }
     }
 
-    /// Subtracts 1 from the count. Returns the new count, which is 0 if the latch is open now or was open before.
-    ///
-    /// # Errors
-    /// As [`crate::Latch::set`], and `ErrorKind::Misused` in async code.
-    pub fn count_down(&self) -> Result<u64> {
-        self.count_down_by(1)
-    }
+    blocking_calls! { Latch.latch:
+        /// Creates the latch with this count, if it does not exist. Returns false if it exists; then nothing changes.
+        fn set(count: u64) -> bool;
 
-    /// Subtracts this number from the count. Returns the new count. If the number is greater than the count, the new
-    /// count is 0.
-    ///
-    /// # Errors
-    /// As [`crate::Latch::count_down_by`], and `ErrorKind::Misused` in async code.
-    pub fn count_down_by(&self, number: u64) -> Result<u64> {
-        thread::may_block("count_down")?;
-        wait(self.latch.count_down_by(number))
-    }
+        /// Subtracts 1 from the count. Returns the new count, which is 0 if the latch is open now or was open before.
+        fn count_down() -> u64;
 
-    /// The present count. It is 0 if the latch is open.
-    ///
-    /// # Errors
-    /// As [`crate::Latch::count`], and `ErrorKind::Misused` in async code.
-    pub fn count(&self) -> Result<u64> {
-        thread::may_block("latch_count")?;
-        wait(self.latch.count())
-    }
+        /// Subtracts this number from the count. Returns the new count. If the number is greater than the count, the new
+        /// count is 0.
+        fn count_down_by(number: u64) -> u64;
 
-    /// Waits until the latch is open. Returns immediately if it is open now.
-    ///
-    /// # Errors
-    /// As [`crate::Latch::wait`], and `ErrorKind::Misused` in async code.
-    pub fn wait(&self) -> Result<()> {
-        thread::may_block("wait")?;
-        wait(self.latch.wait())
-    }
+        /// The present count. It is 0 if the latch is open.
+        fn count() -> u64;
 
-    /// Waits until the latch is open, for at most `limit`. The maximum is 365 days. Returns whether the latch is open.
-    ///
-    /// # Errors
-    /// As [`crate::Latch::wait_for`], and `ErrorKind::Misused` in async code.
-    pub fn wait_for(&self, limit: Duration) -> Result<bool> {
-        thread::may_block("wait")?;
-        wait(self.latch.wait_for(limit))
-    }
+        /// Waits until the latch is open. Returns immediately if it is open now.
+        fn wait() -> ();
 
-    /// Deletes the latch, which opens it. Returns whether it existed.
-    ///
-    /// # Errors
-    /// As [`crate::Latch::delete`], and `ErrorKind::Misused` in async code.
-    pub fn delete(&self) -> Result<bool> {
-        thread::may_block("delete_latch")?;
-        wait(self.latch.delete())
+        /// Waits until the latch is open, for at most `limit`. The maximum is 365 days. Returns whether the latch is open.
+        fn wait_for(limit: Duration) -> bool;
+
+        /// Deletes the latch, which opens it. Returns whether it existed.
+        fn delete() -> bool;
     }
 }

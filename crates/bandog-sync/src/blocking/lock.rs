@@ -11,12 +11,12 @@ use super::{
 use crate::lock::Lock;
 
 /// Waits for the lock without a limit.
-pub(super) fn acquire(lock: &Lock) -> Result<Guard> {
+pub(super) fn acquire<S>(lock: &Lock) -> Result<Guard<S>> {
     wait(by_this_thread(lock)?.acquire()).map(Guard::new)
 }
 
 /// Waits for the lock, for at most this time. If the time is zero, the call ends with the first answer of the store.
-pub(super) fn try_acquire_for(lock: &Lock, limit: Duration) -> Result<Option<Guard>> {
+pub(super) fn try_acquire_for<S>(lock: &Lock, limit: Duration) -> Result<Option<Guard<S>>> {
     let lock = by_this_thread(lock)?;
     let handle = lock.handle();
     // The time after which the engine ends the call.
@@ -26,7 +26,7 @@ pub(super) fn try_acquire_for(lock: &Lock, limit: Duration) -> Result<Option<Gua
 }
 
 /// Locks, runs the body and releases the lock.
-pub(super) fn run<T>(lock: &Lock, body: impl FnOnce(&Guard) -> T) -> Result<T> {
+pub(super) fn run<S, T>(lock: &Lock, body: impl FnOnce(&Guard<S>) -> T) -> Result<T> {
     let guard = acquire(lock)?;
     let value = body(&guard);
     guard.check_held()?;
@@ -35,13 +35,16 @@ pub(super) fn run<T>(lock: &Lock, body: impl FnOnce(&Guard) -> T) -> Result<T> {
     Ok(value)
 }
 
-/// The same lock, with the calling thread as its owner.
+/// The same lock, with the calling thread as its owner if it has no owner.
 pub(super) fn by_this_thread(lock: &Lock) -> Result<Lock> {
     let with_key = |error: Error| match lock.key() {
         Ok(key) => error.at(key),
         Err(_) => error,
     };
     thread::may_block("lock").map_err(with_key)?;
+    if lock.has_owner() {
+        return Ok(lock.clone());
+    }
     let owner = thread::owner(lock.handle().id).map_err(with_key)?;
     Ok(lock.clone().by(&owner))
 }

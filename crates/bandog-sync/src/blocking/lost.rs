@@ -1,4 +1,4 @@
-//! How a thread waits until the locks of another thread are lost or released.
+//! How a thread waits until the locks of another thread are lost or released, or shortly before their loss.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// A handle with which a thread can wait until a lock is lost or released. Created by
-/// [`Guard::lost`](super::Guard::lost), and by the guards of several locks and of a leadership. Unlike the guard, this handle can be sent to another thread, and it can be used
-/// after the guard is dropped.
+/// [`Guard::lost`](super::Guard::lost), and by the guards of several locks and of a leadership. Unlike the guard, this
+/// handle can be sent to another thread, and it can be used after the guard is dropped.
 ///
 /// ```
 /// # fn main() -> bandog::Result<()> {
@@ -32,15 +32,25 @@ use crate::{
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Lost {
+pub struct Lost(Watch);
+
+/// A handle with which a thread can wait until a lock is about to be lost. Created by
+/// [`Guard::expiring`](super::Guard::expiring), and by the guards of several locks and of a leadership.
+#[derive(Debug, Clone)]
+pub struct Expiring(Watch);
+
+/// Several locks, and the time before their deadlines at which the wait ends.
+#[derive(Debug, Clone)]
+struct Watch {
     /// The status of each lock, and the clock that is needed to read the status.
     locks: Vec<(Arc<TurnStatus>, Clock)>,
+    grace: Duration,
 }
 
 impl Lost {
     /// A handle that reports the loss of any of these locks.
-    pub(super) fn of_any<'a>(guards: impl IntoIterator<Item = &'a Guard>) -> Self {
-        Self { locks: guards.into_iter().map(Guard::status_and_clock).collect() }
+    pub(super) fn of_any<'a, S: 'a>(guards: impl IntoIterator<Item = &'a Guard<S>>) -> Self {
+        Self(Watch { locks: guards.into_iter().map(Guard::status_and_clock).collect(), grace: Duration::ZERO })
     }
 
     /// Waits until the lock is lost or released. Returns true if the lock was lost or its client was closed, and false
@@ -53,6 +63,27 @@ impl Lost {
     /// # Errors
     /// `ErrorKind::Misused` in async code.
     pub fn wait(&self) -> Result<bool> {
+        self.0.wait()
+    }
+}
+
+impl Expiring {
+    pub(super) fn of_any<'a, S: 'a>(guards: impl IntoIterator<Item = &'a Guard<S>>, grace: Duration) -> Self {
+        Self(Watch { locks: guards.into_iter().map(Guard::status_and_clock).collect(), grace })
+    }
+
+    /// Waits until only the grace time is left before the first lock is lost. Returns true then, and false if all locks
+    /// were released. Even after true, a renewal can still succeed. In that case the lock is not lost.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused` in async code.
+    pub fn wait(&self) -> Result<bool> {
+        self.0.wait()
+    }
+}
+
+impl Watch {
+    fn wait(&self) -> Result<bool> {
         thread::may_block("wait for a loss")?;
         loop {
             // The wake-ups are registered before the statuses are read, so that no change is missed.
@@ -61,8 +92,9 @@ impl Lost {
             for (status, clock) in &self.locks {
                 let now = clock.now();
                 match status.seen(now) {
+                    TurnState::Held { until } if until.since(now) <= self.grace => return Ok(true),
                     TurnState::Held { until } => {
-                        let left = until.since(now);
+                        let left = until.since(now).saturating_sub(self.grace);
                         nearest = nearest.filter(|(least, _)| *least <= left).or(Some((left, *clock)));
                     }
                     TurnState::Lost | TurnState::Closed => return Ok(true),

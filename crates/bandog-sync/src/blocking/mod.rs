@@ -40,6 +40,7 @@
 
 mod all;
 mod barrier;
+mod calls;
 mod client;
 mod election;
 mod guard;
@@ -58,7 +59,7 @@ pub use client::Client;
 pub use election::{Election, Leadership, Observer};
 pub use guard::Guard;
 pub use latch::Latch;
-pub use lost::Lost;
+pub use lost::{Expiring, Lost};
 pub use mutex::Mutex;
 pub use rwlock::{RwLock, WriteGuard};
 pub use semaphore::Semaphore;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bandog_core::{Kind, Result};
 
 use super::{Guard, lock};
-use crate::{lock::Lock, lock_options::lock_options};
+use crate::{Owner, lock::Lock, lock_options::lock_options};
 
 /// A named lock. Among all processes that share the store, only one thread at a time holds the lock.
 ///
@@ -31,13 +31,19 @@ impl Mutex {
         Self { lock: change(self.lock) }
     }
 
-    lock_options!(lease, max_hold, max_waiters);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
 
     /// The same name as a fair mutex: all waiting calls, of all clients, get the lock in the order in which they began
     /// to wait at the store. See [`crate::Mutex::fair`].
     #[must_use]
     pub fn fair(self) -> Self {
         self.map(|lock| lock.of_kind(|_| Ok(Kind::Fair)))
+    }
+
+    /// The same lock, but each call takes the lock for this owner instead of the calling thread. See [`crate::Mutex::by`].
+    #[must_use]
+    pub fn by(self, owner: &Owner) -> Self {
+        self.map(|lock| lock.by(owner))
     }
 
     /// Waits until no other thread holds the lock, and takes it.
@@ -66,7 +72,7 @@ impl Mutex {
     /// # fn main() -> bandog::Result<()> {
     /// # let client = bandog::blocking::connect("memory:")?;
     /// let Some(guard) = client.mutex("orders").try_lock()? else {
-    ///     return Ok(()); // another thread has it, perhaps on another machine
+    ///     return Ok(()); // another thread has it, possibly on another machine
     /// };
     /// # guard.release() }
     /// ```

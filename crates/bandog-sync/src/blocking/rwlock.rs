@@ -5,7 +5,7 @@ use std::{ops::Deref, time::Duration};
 use bandog_core::Result;
 
 use super::{Guard, lock};
-use crate::{lock::Lock, lock_options::lock_options};
+use crate::{Owner, Shared, lock::Lock, lock_options::lock_options};
 
 /// A named lock with many readers or one writer, among all processes that share the store. See [`crate::RwLock`].
 ///
@@ -38,13 +38,19 @@ impl RwLock {
         Self { read: change(self.read), write: change(self.write) }
     }
 
-    lock_options!(lease, max_hold, max_waiters);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
+
+    /// The same lock, but each call takes the lock for this owner instead of the calling thread. See [`crate::RwLock::by`].
+    #[must_use]
+    pub fn by(self, owner: &Owner) -> Self {
+        self.map(|lock| lock.by(owner))
+    }
 
     /// Waits until no writer holds the lock, and takes it as a reader.
     ///
     /// # Errors
     /// As [`crate::RwLock::read`], and `ErrorKind::Misused` in async code.
-    pub fn read(&self) -> Result<Guard> {
+    pub fn read(&self) -> Result<Guard<Shared>> {
         lock::acquire(&self.read)
     }
 
@@ -52,7 +58,7 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`crate::RwLock::try_read`], and `ErrorKind::Misused` in async code.
-    pub fn try_read(&self) -> Result<Option<Guard>> {
+    pub fn try_read(&self) -> Result<Option<Guard<Shared>>> {
         self.try_read_for(Duration::ZERO)
     }
 
@@ -60,8 +66,16 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`crate::RwLock::try_read_for`], and `ErrorKind::Misused` in async code.
-    pub fn try_read_for(&self, limit: Duration) -> Result<Option<Guard>> {
+    pub fn try_read_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
         lock::try_acquire_for(&self.read, limit)
+    }
+
+    /// Locks as a reader, runs the body and releases the lock, also if the body panics. A loss does not stop the body.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`], and `ErrorKind::Lost` if the lock was lost before the body ended.
+    pub fn run_read<T>(&self, body: impl FnOnce(&Guard<Shared>) -> T) -> Result<T> {
+        lock::run(&self.read, body)
     }
 
     /// Waits until no other thread holds the lock, and takes it as the writer.
@@ -87,6 +101,14 @@ impl RwLock {
     pub fn try_write_for(&self, limit: Duration) -> Result<Option<WriteGuard>> {
         Ok(lock::try_acquire_for(&self.write, limit)?.map(WriteGuard))
     }
+
+    /// Locks as the writer, runs the body and releases the lock, also if the body panics. A loss does not stop the body.
+    ///
+    /// # Errors
+    /// As [`RwLock::write`], and `ErrorKind::Lost` if the lock was lost before the body ended.
+    pub fn run_write<T>(&self, body: impl FnOnce(&Guard) -> T) -> Result<T> {
+        lock::run(&self.write, body)
+    }
 }
 
 /// The guard of a writer: a [`Guard`] that can become the guard of a reader.
@@ -100,7 +122,7 @@ impl WriteGuard {
     ///
     /// # Errors
     /// As [`crate::WriteGuard::downgrade`], and `ErrorKind::Misused` in async code.
-    pub fn downgrade(self) -> Result<Guard> {
+    pub fn downgrade(self) -> Result<Guard<Shared>> {
         self.0.downgrade()
     }
 
@@ -121,9 +143,16 @@ impl Deref for WriteGuard {
     }
 }
 
-/// The same guard, without the downgrade. Code that treats readers and writers alike can use it.
+/// The same guard, without the downgrade.
 impl From<WriteGuard> for Guard {
     fn from(guard: WriteGuard) -> Self {
         guard.0
+    }
+}
+
+/// The same guard, for code that treats readers and writers alike.
+impl From<WriteGuard> for Guard<Shared> {
+    fn from(guard: WriteGuard) -> Self {
+        guard.0.into()
     }
 }

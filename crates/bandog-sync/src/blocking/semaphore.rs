@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bandog_core::Result;
 
-use super::{Guard, lock, thread, wait::wait};
-use crate::{lock::Lock, lock_options::lock_options};
+use super::{Guard, calls::blocking_calls, lock};
+use crate::{Shared, lock::Lock, lock_options::lock_options};
 
 /// A named number of permits, among all processes that share the store. See [`crate::Semaphore`].
 ///
@@ -35,7 +35,7 @@ impl Semaphore {
         Self { semaphore: self.semaphore.map(change) }
     }
 
-    lock_options!(lease, max_hold, max_waiters);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
 
     /// The same semaphore, but each call takes this number of permits. See [`crate::Semaphore::permits`].
     #[must_use]
@@ -47,7 +47,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`crate::Semaphore::acquire`], and `ErrorKind::Misused` in async code.
-    pub fn acquire(&self) -> Result<Guard> {
+    pub fn acquire(&self) -> Result<Guard<Shared>> {
         lock::acquire(&self.semaphore.lock)
     }
 
@@ -55,7 +55,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`crate::Semaphore::try_acquire`], and `ErrorKind::Misused` in async code.
-    pub fn try_acquire(&self) -> Result<Option<Guard>> {
+    pub fn try_acquire(&self) -> Result<Option<Guard<Shared>>> {
         self.try_acquire_for(Duration::ZERO)
     }
 
@@ -63,16 +63,20 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`crate::Semaphore::try_acquire_for`], and `ErrorKind::Misused` in async code.
-    pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard>> {
+    pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
         lock::try_acquire_for(&self.semaphore.lock, limit)
     }
 
-    /// Changes the limit, and returns the limit before. See [`crate::Semaphore::set_limit`].
+    /// Takes the permits, runs the body and releases the permits, also if the body panics. A loss does not stop the body.
     ///
     /// # Errors
-    /// As [`crate::Semaphore::set_limit`], and `ErrorKind::Misused` in async code.
-    pub fn set_limit(&self, limit: u32) -> Result<Option<u32>> {
-        thread::may_block("set_limit")?;
-        wait(self.semaphore.set_limit(limit))
+    /// As [`Semaphore::acquire`], and `ErrorKind::Lost` if the permits were lost before the body ended.
+    pub fn run<T>(&self, body: impl FnOnce(&Guard<Shared>) -> T) -> Result<T> {
+        lock::run(&self.semaphore.lock, body)
+    }
+
+    blocking_calls! { Semaphore.semaphore:
+        /// Changes the limit, and returns the limit before.
+        fn set_limit(limit: u32) -> Option<u32>;
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, 
 /// Waits for the answer to a call. Normally the engine ends the call at this limit. If the engine has not ended the
 /// call [`SLACK`] after the limit, returns an error.
 pub(super) fn answer<T>(call: impl Future<Output = Result<T>>, limit: Duration, clock: Clock) -> Result<T> {
-    let slow = || Err(Error::unavailable("the engine has not answered in time; perhaps the backend blocks its thread"));
+    let slow = || Err(Error::unavailable("the engine has not answered in time; the backend may block its thread"));
     wait_at_most(call, limit.saturating_add(SLACK), clock).unwrap_or_else(slow)
 }
 

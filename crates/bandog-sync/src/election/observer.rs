@@ -2,13 +2,13 @@
 
 use std::{pin::pin, time::Duration};
 
-use bandog_core::{Clock, Key, Result};
+use bandog_core::{Error, Key, Result};
 use futures_util::future::{Either, select};
 
 use super::leader::{self, Leader};
 use crate::{
     Client, Notifications,
-    pause::{check_timer, pause},
+    pause::{at_most, check_timer, pause},
 };
 
 /// Interval at which an observer polls the record, because a notification can be lost, and because no notification is
@@ -22,24 +22,19 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Observer {
     client: Client,
-    record: Key,
-    /// The key of the mutex that the leader holds.
-    key: Key,
-    notifications: Notifications,
-    /// What the last call of [`Observer::changed`] returned. `None` before the first call.
+    /// The record, and the key of the mutex that the leader holds. An error if the name is not allowed.
+    names: Result<(Key, Key)>,
+    /// `None` before the first call of [`Observer::changed`].
+    notifications: Option<Notifications>,
+    /// The result of the last call of [`Observer::changed`] returned. `None` before the first call.
     last: Option<Option<Leader>>,
     /// The leader that was read last, also if it did not hold the mutex.
     read: Option<Leader>,
 }
 
 impl Observer {
-    pub(super) fn new(client: Client, record: Key, key: Key) -> Result<Self> {
-        let notifications = client.subscribe(&record)?;
-        Ok(Self { client, record, key, notifications, last: None, read: None })
-    }
-
-    pub(crate) fn clock(&self) -> Clock {
-        self.client.clock()
+    pub(super) fn new(client: Client, names: Result<(Key, Key)>) -> Self {
+        Self { client, names, notifications: None, last: None, read: None }
     }
 
     /// The first call returns the present leader immediately. Each later call waits until there is a change, and
@@ -52,7 +47,7 @@ impl Observer {
     /// with its lower fence: the new master does not know the last one.
     ///
     /// # Errors
-    /// - `ErrorKind::Misused`: the call was made outside a Tokio runtime.
+    /// - `ErrorKind::Misused`: the name of the election is not allowed, or the call was made outside a Tokio runtime.
     /// - `ErrorKind::Denied`: the store refused the request.
     /// - `ErrorKind::Unsupported`: the store does not support records.
     /// - `ErrorKind::Corrupt`: the record was not written by an election.
@@ -67,8 +62,13 @@ impl Observer {
     /// If the future is dropped, no change is missed: the next call reports it.
     pub async fn changed(&mut self) -> Result<Option<Leader>> {
         check_timer("changed")?;
+        let (record, key) = self.names.as_ref().map_err(Error::clone)?;
+        let notifications = match &mut self.notifications {
+            Some(notifications) => notifications,
+            empty @ None => empty.insert(self.client.subscribe(record)?),
+        };
         loop {
-            match leader::read(&self.client, &self.record, &self.key, self.read.clone()).await {
+            match leader::read(&self.client, record, key, self.read.clone()).await {
                 Ok(present) => {
                     self.read = present.clone().or_else(|| self.read.take());
                     if self.last.as_ref() != Some(&present) {
@@ -77,15 +77,28 @@ impl Observer {
                     }
                 }
                 Err(error) if error.is_retryable() => {
-                    tracing::debug!(record = %self.record, %error, "an observer could not read the record");
+                    tracing::debug!(%record, %error, "an observer could not read the record");
                 }
                 Err(error) => return Err(error),
             }
-            let notified = pin!(self.notifications.next());
+            let notified = pin!(notifications.next());
             match select(notified, pin!(pause(self.client.handle(), POLL_INTERVAL))).await {
                 Either::Left((notified, _)) => notified?,
                 Either::Right((paused, _)) => paused?,
             }
         }
+    }
+
+    /// As [`Observer::changed`], but waits for at most `limit`. Returns `None` if there was no change by then.
+    ///
+    /// # Errors
+    /// As [`Observer::changed`].
+    ///
+    /// # Cancel safety
+    /// As [`Observer::changed`].
+    pub async fn changed_for(&mut self, limit: Duration) -> Result<Option<Option<Leader>>> {
+        check_timer("changed_for")?;
+        let clock = self.client.clock();
+        at_most(self.changed(), limit, clock).await.transpose()
     }
 }

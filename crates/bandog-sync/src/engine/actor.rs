@@ -66,7 +66,7 @@ pub(crate) struct Engine {
 
     /// Each turn gets this client. The reference is weak, so that the engine does not keep its client alive.
     pub(super) turn_client: Option<Weak<dyn TurnClient>>,
-    /// What slots know about their surroundings. `cx.now` is the last reading of the clock. `cx.now` is never later
+    /// The context of the slots. `cx.now` is the last reading of the clock. `cx.now` is never later
     /// than the present, so a deadline that counts from `cx.now` is never too late.
     pub(super) cx: SlotContext,
     pub(super) slots: Map<SlotId, SlotEntry>,

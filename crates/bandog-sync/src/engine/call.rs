@@ -34,7 +34,7 @@ pub(crate) struct Call {
     pub(crate) owner: Option<Owner>,
     /// The task or thread that made the call.
     pub(crate) caller: Caller,
-    /// What the call asks for. A downgrade gets the terms of the writer's hold.
+    /// The terms of the call. A downgrade gets the terms of the writer's hold.
     pub(crate) terms: Terms,
     /// How long the call waits.
     pub(crate) patience: Patience,

@@ -128,14 +128,14 @@ impl Calls {
 
     pub(super) fn register(&self, member: Member, ttl: Duration) {
         let backend = Arc::clone(&self.backend);
-        self.in_flight.push(Box::pin(async move { Completion::Registered(backend.announce(&member, ttl).await) }));
+        self.in_flight.push(Box::pin(async move { Completion::Registered(backend.register(&member, ttl).await) }));
     }
 
     pub(super) fn deregister(&self, client: ClientId) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
             // If the request fails, the registration expires after its ttl.
-            let _ = backend.withdraw(client).await;
+            let _ = backend.deregister(client).await;
             Completion::QueryEnded
         }));
     }

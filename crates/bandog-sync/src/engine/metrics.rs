@@ -25,7 +25,7 @@ pub(super) struct Metrics {
     holds: Gauge,
     waiting: Gauge,
     pending_releases: Gauge,
-    /// What this client has added to each gauge. All clients of the process share the gauges.
+    /// The share of this client in each gauge. All clients of the process share the gauges.
     added: [f64; 3],
 }
 

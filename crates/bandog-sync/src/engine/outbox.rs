@@ -1,5 +1,5 @@
-//! What waits to be sent: renewals and steps. Steps are claims, releases, and exchanges (one request that releases a
-//! hold and claims a new one).
+//! The requests that wait to be sent: renewals and steps. Steps are claims, releases, and exchanges (one request that
+//! releases a hold and claims a new one).
 //!
 //! Steps are sent in batches. Renewals of many holds are sent in one request.
 
@@ -95,22 +95,19 @@ fn after_hand_over(steps: &[Step]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
-
     use bandog_core::{Claim, ClaimId, ClientId, Key};
 
     use super::*;
 
     fn claim(name: &str, number: u64) -> Claim {
         Claim {
-            key: Key::new(name).unwrap(),
-            id: ClaimId { client: ClientId::random(), number },
-            kind: Kind::Fair,
-            ttl: Duration::from_secs(30),
-            fences: NonZeroU32::MIN,
-            above: None,
             joins: true,
-            offers: false,
+            ..Claim::new(
+                Key::new(name).unwrap(),
+                ClaimId { client: ClientId::random(), number },
+                Kind::Fair,
+                Duration::from_secs(30),
+            )
         }
     }
 

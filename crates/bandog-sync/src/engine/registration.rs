@@ -74,13 +74,13 @@ impl Engine {
         if self.counts.holds == 0 && self.registration.member.waits.is_empty() && self.deadlocks.is_empty() {
             return self.deregister();
         }
-        self.announce(now);
+        self.send_registration(now);
     }
 
     /// Registers this client now, because other members of a deadlock wait for what the row publishes.
     pub(super) fn register_now(&mut self) {
         if self.closing.is_none() {
-            self.announce(self.cx.now);
+            self.send_registration(self.cx.now);
         }
     }
 
@@ -99,7 +99,7 @@ impl Engine {
         self.registration.member.waits = waits.take(MAX_WAITS).collect();
     }
 
-    fn announce(&mut self, now: Moment) {
+    fn send_registration(&mut self, now: Moment) {
         self.publish_blocked();
         if self.registration.refused {
             return;
@@ -113,7 +113,8 @@ impl Engine {
     pub(super) fn registered(&mut self, answer: Result<()>) {
         let Err(error) = &answer else { return };
         if error.is_about_login() {
-            // The password may have changed, so the next registration is sent as usual.
+            // The password may have changed, so the next registration is sent as usual. The value is a label of a
+            // metric, so it keeps the name that earlier versions have written.
             return self.record_answer("announce", &answer);
         }
         if error.kind() == ErrorKind::Denied && !self.registration.refused {

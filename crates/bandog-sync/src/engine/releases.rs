@@ -91,7 +91,7 @@ impl PendingRelease {
     }
 }
 
-/// What the engine does after a release request has ended.
+/// The work of the engine after the end of a release request.
 pub(super) struct ReleaseAnswer {
     /// The result for the caller of `release()`, if it is known now.
     pub(super) report: Option<(Report, Result<()>)>,
@@ -177,7 +177,7 @@ impl Releases {
         let report = pending.report.take().map(|report| (report, result));
         let has_ended = match released {
             Released::Freed { .. } | Released::LeftQueue => true,
-            // Perhaps an earlier request has ended the claim, and its answer was lost.
+            // An earlier request may have ended the claim, and its answer was lost.
             Released::NotHeld => {
                 let is_first = pending.round == Round::First && !pending.is_repetition();
                 is_first && (pending.repeated || pending.unsure)
@@ -274,8 +274,8 @@ impl Releases {
         let repeats = error.is_retryable() && !has_expired;
         let report = pending.report.take_if(|_| !repeats || age >= self.timeout);
         // Any of the requests may have been applied, not only the last one.
-        let told = if pending.repeated { error.clone().ambiguous() } else { error.clone() };
-        let report = report.map(|report| (report, Err(told)));
+        let reported = if pending.repeated { error.clone().ambiguous() } else { error.clone() };
+        let report = report.map(|report| (report, Err(reported)));
         if repeats {
             let delay = backoff_after(pending.faults);
             self.schedule(id, now + delay);
@@ -317,8 +317,6 @@ impl Releases {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
-
     use bandog_core::{ClaimId, ClientId, Key, Kind};
 
     use super::*;
@@ -332,16 +330,7 @@ mod tests {
 
     fn claim(ttl: Duration) -> Claim {
         let id = ClaimId { client: ClientId::random(), number: 1 };
-        Claim {
-            key: Key::new("key").unwrap(),
-            id,
-            kind: Kind::Mutex,
-            ttl,
-            fences: NonZeroU32::MIN,
-            above: None,
-            joins: false,
-            offers: false,
-        }
+        Claim::new(Key::new("key").unwrap(), id, Kind::Mutex, ttl)
     }
 
     /// In a long outage, every call that times out leaves a claim that the store may have applied.
@@ -372,8 +361,8 @@ mod tests {
             let (report, _answer) = tokio::sync::oneshot::channel();
             releases.start(claim(Duration::from_secs(30)), false, Some(report), at(0));
             assert!(releases.failed(1, first, at(1)).unwrap().report.is_none(), "the caller waits for a timeout");
-            let (_, told) = releases.failed(1, Error::unavailable("refused"), at(9)).unwrap().report.unwrap();
-            assert_eq!(told.unwrap_err().maybe_applied(), is_ambiguous);
+            let (_, reported) = releases.failed(1, Error::unavailable("refused"), at(9)).unwrap().report.unwrap();
+            assert_eq!(reported.unwrap_err().maybe_applied(), is_ambiguous);
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::Guard;
 use crate::{Token, engine::Msg};
 
-impl Guard {
+impl<S> Guard<S> {
     /// Leaves a fixed lease ([`crate::Mutex::lease`]) in the store, so that another process can release it. The lock then
     /// stays held until [`Client::release_detached`](crate::Client::release_detached) is called with the token or the lease
     /// has expired, also if this client is closed or its process has ended.

@@ -15,7 +15,7 @@ use crate::{
 /// Maximum pause between an extension without an answer and the next one.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-impl Guard {
+impl<S> Guard<S> {
     /// Extends a fixed lease ([`crate::Mutex::lease`]): from now on, the lock is held for at least `ttl`, from 100 ms to 365
     /// days. The lease is never shortened: if more than `ttl` is left, the call only checks that the store still has the
     /// lock.

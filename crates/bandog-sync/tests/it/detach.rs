@@ -2,17 +2,17 @@
 
 use bandog_conformance::wrap::{Capped, Fate, Lossy};
 use bandog_core::{Clock, ErrorKind, Inspect, Memory};
-use bandog_sync::{Client, Guard, Token};
+use bandog_sync::{Client, Guard, Shared, Token};
 use tokio::time;
 
 use crate::kit::{client, held, key, kind, memory, ms, paused, waiting};
 
 /// A guard of each kind of lock, with a fixed lease of an hour.
-async fn leased(client: &Client) -> Vec<Guard> {
+async fn leased(client: &Client) -> Vec<Guard<Shared>> {
     let lease = ms(3_600_000);
     vec![
-        client.mutex("mutex").lease(lease).lock().await.unwrap(),
-        client.mutex("fair").fair().lease(lease).lock().await.unwrap(),
+        client.mutex("mutex").lease(lease).lock().await.unwrap().into(),
+        client.mutex("fair").fair().lease(lease).lock().await.unwrap().into(),
         client.rwlock("read").lease(lease).read().await.unwrap(),
         client.rwlock("write").lease(lease).write().await.unwrap().into(),
         client.semaphore("permits", 5).permits(2).lease(lease).acquire().await.unwrap(),

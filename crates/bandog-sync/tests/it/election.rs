@@ -36,7 +36,7 @@ fn text(leader: Option<&Leader>) -> Option<&str> {
 async fn one_candidate_leads_and_observers_see_each_change_at_once() {
     let store = memory();
     let (one, two, elsewhere) = (client(store.clone()), client(store.clone()), client(store.clone()));
-    let mut observer = elsewhere.election("billing").observe().unwrap();
+    let mut observer = elsewhere.election("billing").observe();
     assert_eq!(next(&mut observer).await.0, None, "the first value comes at once");
 
     let first = candidate(&one, "one").campaign().await.unwrap();
@@ -73,7 +73,7 @@ async fn one_candidate_leads_and_observers_see_each_change_at_once() {
 async fn a_late_observer_gets_the_leader_first() {
     let client = paused().program("biller").over(memory()).unwrap();
     let leadership = client.election("billing").campaign().await.unwrap();
-    let mut observer = client.election("billing").observe().unwrap();
+    let mut observer = client.election("billing").observe();
     let start = time::Instant::now();
     let leader = observer.changed().await.unwrap().unwrap();
     assert_eq!(leader.fence(), leadership.fence());
@@ -89,7 +89,7 @@ async fn a_dead_leader_is_followed_within_the_ttl() {
     let store = memory();
     let wire = Stopped::new(store.clone());
     let (dies, lives) = (client(wire.clone()), client(store.clone()));
-    let mut observer = lives.election("billing").observe().unwrap();
+    let mut observer = lives.election("billing").observe();
     let first = candidate(&dies, "dies").watchdog(ms(5000)).campaign().await.unwrap();
     let second = campaigning(&lives, "lives").await;
     assert_eq!(next(&mut observer).await.0.as_deref(), Some("dies"));
@@ -116,7 +116,7 @@ async fn observers_see_that_a_dead_leader_does_not_lead() {
     let store = memory();
     let wire = Stopped::new(store.clone());
     let (dies, lives) = (client(wire.clone()), client(store.clone()));
-    let mut observer = lives.election("billing").observe().unwrap();
+    let mut observer = lives.election("billing").observe();
     let leadership = candidate(&dies, "dies").watchdog(ms(5000)).campaign().await.unwrap();
     assert_eq!(next(&mut observer).await.0.as_deref(), Some("dies"));
     wire.stop(Which::Requests);
@@ -196,7 +196,7 @@ async fn a_lost_answer_does_not_end_a_campaign() {
 #[tokio::test(start_paused = true)]
 async fn candidates_of_one_client_follow_each_other() {
     let client = client(memory());
-    let mut observer = client.election("billing").observe().unwrap();
+    let mut observer = client.election("billing").observe();
     assert_eq!(next(&mut observer).await.0, None);
     let mut leaders = Vec::new();
     let first = candidate(&client, "0").campaign().await.unwrap();
@@ -246,7 +246,7 @@ async fn a_dropped_campaign_leaves_the_election() {
 #[tokio::test(start_paused = true)]
 async fn an_evicted_leader_is_lost_and_observers_see_it() {
     let client = client(memory());
-    let mut observer = client.election("billing").observe().unwrap();
+    let mut observer = client.election("billing").observe();
     let leadership = client.election("billing").campaign().await.unwrap();
     assert!(soon(observer.changed()).await.unwrap().is_some());
     client.evict("election/billing").await.unwrap().unwrap();
@@ -260,7 +260,7 @@ async fn an_evicted_leader_is_lost_and_observers_see_it() {
 async fn waiting_observers_are_notified() {
     let store = memory();
     let (ours, theirs) = (client(store.clone()), client(store));
-    let mut observer = theirs.election("billing").observe().unwrap();
+    let mut observer = theirs.election("billing").observe();
     assert_eq!(next(&mut observer).await.0, None);
     let mut leadership = None;
     for round in 0..6 {
@@ -283,7 +283,7 @@ async fn waiting_observers_are_notified() {
 #[tokio::test(start_paused = true)]
 async fn observers_without_notifications_poll() {
     let client = client(WithoutSubscriptions::new(memory()));
-    let mut observer = client.election("billing").observe().unwrap();
+    let mut observer = client.election("billing").observe();
     assert_eq!(next(&mut observer).await.0, None);
     let leadership = candidate(&client, "one").campaign().await.unwrap();
     let (leader, after) = next(&mut observer).await;
@@ -298,7 +298,7 @@ async fn an_outage_is_waited_for_and_a_closed_client_ends_the_calls() {
     let client = client(wire.clone());
     wire.always(Fate::Refused);
     let campaign = campaigning(&client, "one").await;
-    let mut observer = client.election("billing").observe().unwrap();
+    let mut observer = client.election("billing").observe();
     assert!(time::timeout(Duration::from_secs(60), observer.changed()).await.is_err());
     assert!(!campaign.is_finished());
     wire.heal();
@@ -312,7 +312,7 @@ async fn an_outage_is_waited_for_and_a_closed_client_ends_the_calls() {
     assert_eq!(kind(soon(waits).await.unwrap()), Some(ErrorKind::Closed));
     assert_eq!(kind(soon(observes).await.unwrap()), Some(ErrorKind::Closed));
     assert_eq!(kind(leadership.resign().await), Some(ErrorKind::Closed));
-    assert_eq!(kind(client.election("billing").observe()), Some(ErrorKind::Closed));
+    assert_eq!(kind(client.election("billing").observe().changed().await), Some(ErrorKind::Closed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,7 +320,7 @@ async fn wrong_input_is_an_error() {
     let store = memory();
     let client = paused().prefix("shop:").over(store.clone()).unwrap();
     assert_eq!(kind(client.election("").campaign().await), Some(ErrorKind::Misused));
-    assert_eq!(kind(client.election("").observe()), Some(ErrorKind::Misused));
+    assert_eq!(kind(client.election("").observe().changed().await), Some(ErrorKind::Misused));
     assert_eq!(kind(client.election("x").watchdog(ms(1)).campaign().await), Some(ErrorKind::Misused));
     assert_eq!(kind(client.election("x").candidate("x".repeat(4097)).campaign().await), Some(ErrorKind::Misused));
     let leadership = client.election("x").candidate("y\nz\n".repeat(1024)).campaign().await.unwrap();

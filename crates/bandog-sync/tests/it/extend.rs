@@ -4,17 +4,17 @@ use std::{cell::Cell, future};
 
 use bandog_conformance::wrap::{Counting, Fate, Lossy};
 use bandog_core::{Clock, ErrorKind, Inspect, Memory};
-use bandog_sync::{Client, Guard};
+use bandog_sync::{Client, Guard, Shared};
 use tokio::time;
 
 use crate::kit::{client, key, kind, memory, ms, paused, soon};
 
 /// A guard of each kind of lock, with a fixed lease of 3 s.
-async fn leased(client: &Client) -> Vec<Guard> {
+async fn leased(client: &Client) -> Vec<Guard<Shared>> {
     let (lease, rwlock) = (ms(3000), client.rwlock("read").lease(ms(3000)));
     vec![
-        client.mutex("mutex").lease(lease).lock().await.unwrap(),
-        client.mutex("fair").fair().lease(lease).lock().await.unwrap(),
+        client.mutex("mutex").lease(lease).lock().await.unwrap().into(),
+        client.mutex("fair").fair().lease(lease).lock().await.unwrap().into(),
         rwlock.read().await.unwrap(),
         client.rwlock("write").lease(lease).write().await.unwrap().into(),
         client.semaphore("permits", 5).permits(2).lease(lease).acquire().await.unwrap(),

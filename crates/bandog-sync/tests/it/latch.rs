@@ -277,7 +277,7 @@ async fn an_attempt_is_not_continued_when_the_store_has_forgotten_the_operation(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_was_perhaps_applied_does_not_wait_for_its_turn() {
+async fn an_operation_that_may_have_been_applied_does_not_wait_for_its_turn() {
     let (wire, latch) = lossy_latch(memory()).await;
     wire.next([Fate::ReplyLost]);
     let (first, began) = (counting_down(&latch, 1).remove(0), Instant::now());

@@ -257,7 +257,7 @@ async fn max_hold_ends_each_turn() {
 #[tokio::test(start_paused = true)]
 async fn too_many_waiting_calls_are_overloaded() {
     let store = memory();
-    let client = paused().max_waiting(2.try_into().unwrap()).over(store.clone()).unwrap();
+    let client = paused().max_waiting(2).over(store.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
     let (one, two) = (waiting(&client, "orders").await, waiting(&client, "orders").await);
     let error = client.mutex("other").lock().await.unwrap_err();

@@ -3,41 +3,41 @@
 use std::time::Duration;
 
 use bandog_conformance::wrap::{Fate, Lossy, Stopped, Which};
-use bandog_testkit::Ear;
+use bandog_testkit::LogCapture;
 use tokio::time;
 
 use crate::kit::{memory, ms, paused};
 
 #[tokio::test(start_paused = true)]
 async fn one_line_for_each_change_of_state() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let wire = Lossy::new(memory());
     let client = paused().watchdog(ms(60_000)).over(wire.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
-    let taken = ear.take("DEBUG");
+    let taken = log.take("DEBUG");
     assert!(taken.iter().any(|line| line.contains("a lock was taken") && line.contains("key=orders")), "{taken:?}");
-    let spans = ear.take("SPAN");
+    let spans = log.take("SPAN");
     assert!(spans.iter().any(|line| line.contains("bandog.lock") && line.contains("key=orders")), "{spans:?}");
-    assert_eq!(ear.take("WARN"), [""; 0]);
+    assert_eq!(log.take("WARN"), [""; 0]);
 
     wire.always(Fate::Refused);
     let waiting = client.mutex("other");
     let waiting = tokio::spawn(async move { waiting.lock().await });
     time::sleep(Duration::from_secs(25)).await;
     assert!(wire.lost() > 20, "{} attempts", wire.lost());
-    let warned = ear.take("WARN");
+    let warned = log.take("WARN");
     assert!(warned.len() == 1 && warned[0].contains("does not answer"), "{warned:?}");
-    assert_eq!(ear.take("INFO"), [""; 0]);
+    assert_eq!(log.take("INFO"), [""; 0]);
 
     wire.heal();
     drop(waiting.await.unwrap().unwrap());
-    let informed = ear.take("INFO");
+    let informed = log.take("INFO");
     assert!(informed.len() == 1 && informed[0].contains("answers again"), "{informed:?}");
     assert!(!guard.is_lost());
 
     wire.always(Fate::RequestLost);
     guard.lost().await;
-    let warned = ear.take("WARN");
+    let warned = log.take("WARN");
     assert_eq!(warned.iter().filter(|line| line.contains("a lock was lost")).count(), 1, "{warned:?}");
     assert_eq!(warned.len(), 2, "{warned:?}");
 }
@@ -45,7 +45,7 @@ async fn one_line_for_each_change_of_state() {
 /// A store that alternates between answers and silence must not fill the log.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_again_and_again_is_logged_once_in_ten_seconds() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let wire = Lossy::new(memory());
     let client = paused().over(wire.clone()).unwrap();
     drop(client.mutex("orders").lock().await.unwrap());
@@ -61,13 +61,13 @@ async fn a_store_that_fails_again_and_again_is_logged_once_in_ten_seconds() {
     wire.heal();
     drop(client.mutex("orders").lock().await.unwrap());
     assert!(wire.lost() > 1000, "{}", wire.lost());
-    assert_eq!((ear.take("WARN").len(), ear.take("INFO").len()), (16, 16));
+    assert_eq!((log.take("WARN").len(), log.take("INFO").len()), (16, 16));
 }
 
 /// The renewal of a lock that has been released meanwhile may fail for this reason alone, so it is no outage.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_fails_after_the_release_is_not_logged() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let wire = Lossy::new(memory());
     let store = Stopped::new(wire.clone());
     let client = paused().watchdog(ms(60_000)).over(store.clone()).unwrap();
@@ -83,13 +83,13 @@ async fn a_renewal_that_fails_after_the_release_is_not_logged() {
     guard.release().await.unwrap();
     store.go_on();
     time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(ear.take("WARN"), [""; 0]);
+    assert_eq!(log.take("WARN"), [""; 0]);
 }
 
 /// The renewal ends after the deadline of the lock, because the ttl is shorter than the timeout of a request.
 #[tokio::test(start_paused = true)]
 async fn an_outage_that_loses_a_lock_is_logged_also_if_the_renewal_ends_later() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let wire = Lossy::new(memory());
     let store = Stopped::new(wire.clone());
     let client = paused().watchdog(ms(3_000)).over(store.clone()).unwrap();
@@ -99,7 +99,7 @@ async fn an_outage_that_loses_a_lock_is_logged_also_if_the_renewal_ends_later() 
     guard.lost().await;
     store.go_on();
     time::sleep(Duration::from_secs(1)).await;
-    let warned = ear.take("WARN");
+    let warned = log.take("WARN");
     assert!(warned.iter().any(|line| line.contains("the store does not answer")), "{warned:?}");
     drop(guard);
 }

@@ -8,6 +8,7 @@ mod bad_input;
 mod barrier;
 mod basics;
 mod blocking;
+mod bounded;
 mod cancel;
 mod close;
 mod deadlock;

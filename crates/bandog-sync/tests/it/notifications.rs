@@ -45,7 +45,7 @@ async fn the_client_retries_until_it_has_subscribed() {
     wire.always(Fate::Refused);
     let counts = Counting::new(wire.clone());
     let client = client(counts.clone());
-    let mut notifications = client.subscribe(&key("news")).unwrap();
+    let mut notifications = client.records().subscribe(&key("news")).unwrap();
     while counts.subscribes() < 10 {
         assert!(notifications.next().now_or_never().is_none());
         tokio::time::sleep(crate::kit::ms(100)).await;
@@ -72,7 +72,7 @@ async fn notifications_end_with_the_client_and_do_not_keep_it_alive() {
     let mut notifications = subscribed(&ours, "news").await;
     ours.close().await.unwrap();
     assert_eq!(kind(soon(notifications.next()).await), Some(ErrorKind::Closed));
-    assert_eq!(kind(ours.subscribe(&key("news"))), Some(ErrorKind::Closed));
+    assert_eq!(kind(ours.records().subscribe(&key("news"))), Some(ErrorKind::Closed));
     let ours = client(counts.clone());
     let mut notifications = subscribed(&ours, "news").await;
     drop(ours);
@@ -87,14 +87,14 @@ async fn a_subscription_that_is_dropped_while_it_is_in_flight_is_not_kept() {
     let counts = Counting::new(wire.clone());
     let client = client(counts.clone());
     for _ in 0..2 {
-        let notifications = client.subscribe(&key("news")).unwrap();
+        let notifications = client.records().subscribe(&key("news")).unwrap();
         client.idle().await;
         drop(notifications);
         wire.heal();
         client.idle().await;
         assert_eq!(counts.subscriptions(), 0);
     }
-    drop(client.subscribe(&key("news")).unwrap());
+    drop(client.records().subscribe(&key("news")).unwrap());
     client.idle().await;
     assert_eq!(counts.subscriptions(), 0);
 }
@@ -110,14 +110,14 @@ async fn a_lock_and_a_record_of_one_name_have_separate_subscriptions() {
 
 /// Subscribes to a record, and waits until the store has confirmed the subscription.
 async fn subscribed(client: &Client, record: &str) -> Notifications {
-    let mut notifications = client.subscribe(&key(record)).unwrap();
+    let mut notifications = client.records().subscribe(&key(record)).unwrap();
     soon(notifications.next()).await.unwrap();
     notifications
 }
 
 async fn change(client: &Client, record: &str, from: Option<Version>) -> Option<Version> {
     let swap = Swap { notifies: true, ..Swap::new(key(record), from, "news") };
-    match client.swap(&[swap]).await.unwrap().each.remove(0).unwrap() {
+    match client.records().swap(&[swap]).await.unwrap().each.remove(0).unwrap() {
         Swapped::Done(version) => version,
         other => panic!("{other:?}"),
     }

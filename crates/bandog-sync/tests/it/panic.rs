@@ -1,4 +1,4 @@
-//! What happens if the engine panics: held locks are lost, calls return `Closed`, and nothing hangs.
+//! A panic of the engine: held locks are lost, calls return `Closed`, and nothing hangs.
 
 use std::{
     sync::{

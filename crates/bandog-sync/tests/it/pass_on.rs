@@ -218,7 +218,7 @@ async fn a_hold_that_is_half_over_is_exchanged() {
 #[tokio::test(start_paused = true)]
 async fn with_one_local_turn_each_turn_asks_the_store() {
     let counts = Counting::new(memory());
-    let client = paused().local_turns(NonZeroU32::MIN).over(counts.clone()).unwrap();
+    let client = paused().local_turns(1).over(counts.clone()).unwrap();
     let fences = fences(turns(&client.mutex("orders"), 20, ms(0))).await;
     assert_eq!(fences, (1..=20).collect::<Vec<_>>());
     assert_eq!(counts.claims() + counts.passes(), 20);
@@ -229,7 +229,7 @@ async fn with_one_local_turn_each_turn_asks_the_store() {
 /// If too many fences were reserved in advance, they could be larger than the fences from the clock.
 #[tokio::test(start_paused = true)]
 async fn a_grant_reserves_no_more_fences_than_are_used() {
-    let client = paused().local_turns(NonZeroU32::MAX).over(memory()).unwrap();
+    let client = paused().local_turns(u32::MAX).over(memory()).unwrap();
     let first = client.mutex("orders").lock().await.unwrap().fence();
     client.idle().await;
     let second = client.mutex("orders").lock().await.unwrap().fence();
@@ -327,7 +327,7 @@ async fn a_turn_that_was_passed_on_can_be_lost() {
 /// refuses no holder. The log contains the fence of the turn.
 #[tokio::test(start_paused = true)]
 async fn queries_and_logs_have_the_fence_of_the_turn() {
-    let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog");
+    let (log, _guard) = bandog_testkit::LogCapture::of_thread("bandog");
     let wire = Lossy::new(memory());
     let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
     let first = client.mutex("orders").lock().await.unwrap();
@@ -342,7 +342,7 @@ async fn queries_and_logs_have_the_fence_of_the_turn() {
     assert!(holder.fence.unwrap() < second.fence() && second.fence() <= holder.last_fence.unwrap(), "{row:?}");
     wire.always(Fate::Refused);
     second.lost().await;
-    let lines = ear.take("WARN");
+    let lines = log.take("WARN");
     let lost: Vec<_> = lines.iter().filter(|line| line.contains("a lock was lost")).collect();
     assert!(lost.len() == 1 && lost[0].contains(&format!("fence={}", second.fence())), "{lines:?}");
 }

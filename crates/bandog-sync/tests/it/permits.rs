@@ -215,7 +215,7 @@ async fn the_grant_of_a_starving_call_notifies_other_clients_if_permits_remain()
         let kind = Kind::Permits { take: NonZeroU32::new(take).unwrap(), of: NonZeroU32::new(4).unwrap() };
         let id = ClaimId { client: ClientId::random(), number: 1 };
         let (ttl, fences) = (ms(30_000), NonZeroU32::MIN);
-        Claim { key: key("gpu"), id, kind, ttl, fences, above: None, joins: true, offers }
+        Claim { fences, joins: true, offers, ..Claim::new(key("gpu"), id, kind, ttl) }
     };
     for (take, notified) in [(3, 1), (4, 0)] {
         let (holder, starving, other) = (claim(2, false), claim(take, true), claim(1, false));

@@ -55,7 +55,7 @@ async fn a_client_that_died_stays_registered_for_a_ttl() {
     time::sleep(ms(200)).await;
     let member = store.members().await.unwrap().remove(0);
     ours.close().await.unwrap();
-    store.announce(&member, ms(3000)).await.unwrap(); // A dead client would leave this row in the registry.
+    store.register(&member, ms(3000)).await.unwrap(); // A dead client would leave this row in the registry.
     time::sleep(ms(2999)).await;
     assert_eq!(registered_programs(&store).await.len(), 1);
     time::sleep(ms(1)).await;
@@ -85,7 +85,7 @@ impl Leases for Shut {
         self.0.subscribe(claim, notifier).await
     }
 
-    async fn announce(&self, _: &Member, _: Duration) -> Result<()> {
+    async fn register(&self, _: &Member, _: Duration) -> Result<()> {
         self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         Err(Error::new(ErrorKind::Denied, "no right"))
     }

@@ -97,8 +97,7 @@ async fn a_renewal_that_only_keeps_a_place_reports_the_loss() {
     let guard = client.mutex("orders").fair().lock().await.unwrap();
     let id = ClaimId { client: ClientId::random(), number: 1 };
     let (ttl, fences) = (ms(1_000_000), NonZeroU32::MIN);
-    let other =
-        Claim { key: key("orders"), id, kind: Kind::Fair, ttl, fences, above: None, joins: true, offers: false };
+    let other = Claim { fences, joins: true, ..Claim::new(key("orders"), id, Kind::Fair, ttl) };
     store.forget_grant(&other).await.unwrap();
     time::timeout(ms(1_010), guard.lost()).await.unwrap();
     assert!(guard.release().await.unwrap_err().kind() == ErrorKind::Lost);

@@ -55,7 +55,7 @@ async fn a_store_that_never_answers_is_awaited_for_five_seconds() {
 
 /// The store may have applied the first request of a claim, even if all others had no connection.
 #[tokio::test(start_paused = true)]
-async fn an_error_says_whether_any_request_was_perhaps_applied() {
+async fn an_error_says_whether_any_request_may_have_been_applied() {
     for (first, maybe_applied) in [(Fate::Refused, false), (Fate::RequestLost, true), (Fate::ReplyLost, true)] {
         let wire = Lossy::new(memory());
         let client = client(wire.clone());

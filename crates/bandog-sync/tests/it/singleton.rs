@@ -390,7 +390,7 @@ async fn an_error_that_can_never_succeed_ends_the_call() {
             Some(&self.0)
         }
     }
-    let (log, _guard) = bandog_testkit::Ear::of_thread("bandog");
+    let (log, _guard) = bandog_testkit::LogCapture::of_thread("bandog");
     let store = memory();
     let client = client(store.clone());
     for (wanted, error) in [
@@ -408,7 +408,7 @@ async fn an_error_that_can_never_succeed_ends_the_call() {
         assert_eq!((kind(ended), runs.get()), (Some(wanted), 1));
         assert_eq!(held(&store).await, [""; 0]);
     }
-    let lines = log.heard("it can never succeed");
+    let lines = log.lines_with("it can never succeed");
     assert!(lines.len() == 3 && lines.iter().all(|line| line.starts_with("ERROR")), "{lines:?}");
     assert!(lines[0].contains("the order was not paid: no transactions here (Unsupported)"), "{lines:?}");
 

@@ -121,7 +121,7 @@ fn wait_for_messages(cluster: &RedisCluster) {
     }
 }
 
-/// What a node knows: the epoch and the slots of each node.
+/// The view of a node: the epoch and the slots of each node.
 #[track_caller]
 fn view(node: &RedisServer) -> BTreeMap<String, Vec<String>> {
     let nodes = node.cmd(&["CLUSTER", "NODES"]);

@@ -24,7 +24,7 @@ impl RedisServer {
 
     /// The additional rules of `docs/redis.md` for inspection.
     #[must_use]
-    pub fn look_rights() -> Vec<&'static str> {
+    pub fn inspect_rights() -> Vec<&'static str> {
         rights(1)
     }
 

@@ -101,7 +101,7 @@ enum Checked {
     Not(Swapped),
 }
 
-/// What a swap has read. The transaction of the swap fails if one of these nodes has changed.
+/// The nodes that a swap has read. The transaction of the swap fails if one of these nodes has changed.
 struct Conditions {
     now: SystemTime,
     /// The record that is replaced, and the version of its node.
@@ -384,7 +384,7 @@ impl Shared {
     }
 }
 
-/// What one part of a request reads.
+/// The data that one part of a request reads.
 enum Wanted<'a> {
     Record(&'a Key),
     Holding(&'a Holding),

@@ -81,7 +81,7 @@ impl Semaphore {
 
 impl Shared {
     /// Reads a semaphore. None if the lock with these nodes is not a semaphore.
-    pub(crate) async fn look_at_semaphore(
+    pub(crate) async fn inspect_semaphore(
         &self,
         session: &Session,
         key: &Key,

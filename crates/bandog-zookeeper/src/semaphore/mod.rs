@@ -172,7 +172,7 @@ impl Shared {
                     count: 0,
                 })));
             }
-            // From here on, the claim perhaps has permits.
+            // From here on, the claim may have permits.
             self.table.update(claim.id, |node| node.permits = Permits::Unsure);
             let taken = self.transact(session, claim, node, &folder, &count.limit, &[], Some(queued)).await;
             match taken {
@@ -220,7 +220,8 @@ impl Shared {
             transaction.add_delete(path, None)?;
         }
         let committed = transaction.commit();
-        // A mutex creates its node before it looks for permits, and we look for its node after we have taken ours.
+        // A mutex creates its node before it checks for permits, and this call checks for that node after it has taken
+        // its permits.
         let others = self.other_family(session, folder);
         let created = committed.await?.into_iter().filter_map(|result| match result {
             MultiWriteResult::Create { path, stat } => Some((path, if stat.is_invalid() { 0 } else { stat.czxid })),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Shared {
-    /// Sends a claim of permits again whose node the table has. None if the node is perhaps in the queue.
+    /// Sends a claim of permits again whose node the table has. None if the node may be in the queue.
     pub(crate) async fn permits_again(
         &self,
         session: &Session,

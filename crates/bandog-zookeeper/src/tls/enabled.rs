@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use bandog_core::{Error, Result};
-use bandog_tls::{OptionNames, TlsFiles};
+use bandog_net::tls::{OptionNames, TlsFiles};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::client::TlsStream;
@@ -41,7 +41,7 @@ impl Tls {
         };
         // The client library panics with such a name.
         for host in servers.split(',').map(host_of) {
-            bandog_tls::check_host(host)?;
+            bandog_net::tls::check_host(host)?;
         }
         Ok(Self(TlsFiles { ca: options.ca.map(Into::into), identity }))
     }
@@ -64,12 +64,12 @@ impl Tls {
         server: &str,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>> {
-        bandog_tls::shake_hands(store, host_of(server), &self.0, &NAMES, stream).await
+        bandog_net::tls::shake_hands(store, host_of(server), &self.0, &NAMES, stream).await
     }
 
     /// The error if the server has refused this client after the handshake.
     pub(crate) fn refusal(&self, store: &str, error: &io::Error) -> Option<Error> {
-        bandog_tls::cause(error).map(|cause| bandog_tls::refused(store, &NAMES, cause))
+        bandog_net::tls::cause(error).map(|cause| bandog_net::tls::refused(store, &NAMES, cause))
     }
 }
 
@@ -77,7 +77,7 @@ impl Certificates {
     /// Connects with the present certificates.
     pub(crate) async fn connect(&self, connector: Connector, servers: &str) -> Result<Client, ZkError> {
         // The client library uses the provider of the process.
-        bandog_tls::choose_provider();
+        bandog_net::tls::choose_provider();
         connector.with_tls(TlsOptions::new().with_certs(self.live.clone())).secure_connect(servers).await
     }
 
@@ -91,10 +91,10 @@ impl Certificates {
 /// The certificates in these files.
 fn certificates(files: &TlsFiles) -> Result<TlsCerts> {
     // This check has errors that name the file.
-    bandog_tls::config(files, &NAMES)?;
+    bandog_net::tls::config(files, &NAMES)?;
     let authorities = match &files.ca {
         Some(path) => text_of(path)?,
-        None => bandog_tls::certificates_of_the_system().iter().map(|root| as_pem(root)).collect(),
+        None => bandog_net::tls::certificates_of_the_system().iter().map(|root| as_pem(root)).collect(),
     };
     let unusable = |error| Error::misused("the certificates for TLS cannot be used").caused_by(error);
     let builder = TlsCerts::builder().with_ca(TlsCa::from_pem(&authorities).map_err(unusable)?);
@@ -122,7 +122,7 @@ fn as_pem(certificate: &[u8]) -> String {
 /// Whether the server speaks TLS. Does not end if the server is silent.
 pub(crate) async fn is_spoken_by(server: &str) -> bool {
     match dial(server).await {
-        Ok(stream) => bandog_tls::speaks_tls(host_of(server), stream).await,
+        Ok(stream) => bandog_net::tls::speaks_tls(host_of(server), stream).await,
         Err(_) => false,
     }
 }

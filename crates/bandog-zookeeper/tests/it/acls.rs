@@ -68,7 +68,7 @@ async fn with_acl_creator_all_nodes_belong_to_the_user() {
         assert_eq!(soon(stranger.evict("orders")).await.unwrap_err().kind(), ErrorKind::Denied);
         assert_eq!(soon(stranger.semaphore("gpus", 4).try_acquire()).await.unwrap_err().kind(), ErrorKind::Denied);
     }
-    for guard in [guard, reader, permits] {
+    for guard in [guard.into(), reader, permits] {
         guard.release().await.unwrap();
     }
     take(&same, "orders").await.release().await.unwrap();

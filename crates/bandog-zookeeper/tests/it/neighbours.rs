@@ -24,7 +24,7 @@ async fn waits(java: &zookeeper_client::Client) -> bool {
 async fn curator_and_bandog_queue_for_one_lock() {
     let server = ZooKeeperServer::start();
     let java = neighbour(&server).await;
-    let ours = Client::options().local_turns(NonZeroU32::MIN).over(backend(server.addr())).unwrap();
+    let ours = Client::options().local_turns(1).over(backend(server.addr())).unwrap();
     make_folder(&java, "orders").await;
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
 
@@ -101,7 +101,7 @@ async fn a_fair_claim_whose_folder_was_deleted_is_granted_by_its_first_request()
         let key = Key::new("orders").unwrap();
         let id = ClaimId { client: ClientId::random(), number };
         let (kind, ttl, fences) = (Kind::Fair, Duration::from_secs(30), NonZeroU32::MIN);
-        let claim = Claim { key, id, kind, ttl, fences, above: None, joins: true, offers: false };
+        let claim = Claim { fences, joins: true, ..Claim::new(key, id, kind, ttl) };
         let answer = soon(ours.apply(&[Step::Claim(claim.clone())])).await.remove(0).unwrap();
         let Answer::Claimed(Verdict::Granted { mut fences, .. }) = answer else { panic!("{answer:?}") };
         let fence = fences.take();

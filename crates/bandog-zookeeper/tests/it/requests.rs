@@ -1,6 +1,6 @@
 //! The number of requests, counted by the server: waiting clients, places and renewals are cheap.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Notifier, Renewal, Step, Verdict};
 use bandog_testkit::ZooKeeperServer;
@@ -13,14 +13,13 @@ const TIMES: u32 = 60;
 
 pub(crate) fn claim(kind: Kind, name: &str, number: u64) -> Claim {
     Claim {
-        key: Key::new(name).unwrap(),
-        id: ClaimId { client: ClientId::random(), number },
-        kind,
-        ttl: Duration::from_secs(30),
-        fences: NonZeroU32::MIN,
-        above: None,
         joins: kind == Kind::Fair,
-        offers: false,
+        ..Claim::new(
+            Key::new(name).unwrap(),
+            ClaimId { client: ClientId::random(), number },
+            kind,
+            Duration::from_secs(30),
+        )
     }
 }
 
@@ -125,7 +124,7 @@ async fn the_steps_of_one_name_are_answered_in_time_over_a_slow_network() {
     assert_eq!(ahead, (0..32).map(Some).collect::<Vec<_>>(), "the places are in the order of the steps");
 }
 
-/// The deletion of a node without a connection is reported with the next connection, perhaps after a renewal.
+/// The deletion of a node without a connection is reported with the next connection, which may be after a renewal.
 #[tokio::test]
 async fn the_first_renewal_after_a_reconnection_asks_for_each_node() {
     let server = ZooKeeperServer::start();

@@ -107,7 +107,7 @@ async fn each_refused_certificate_is_named() {
 async fn a_wrong_scheme_is_named() {
     let authority = Authority::new("shop");
     let server = ZooKeeperServer::start_tls(&for_localhost(&authority), &[OPEN]);
-    let told = async |url: String, part: &str| {
+    let expect_hint = async |url: String, part: &str| {
         let backend = backend(&url);
         eventually_async(SOON, async || match backend.ping().await {
             Err(error) if error.to_string().contains(part) => Ok(()),
@@ -115,8 +115,8 @@ async fn a_wrong_scheme_is_named() {
         })
         .await;
     };
-    told(format!("zookeeper://{}/locks", server.tls_addr()), "write zookeeper+tls://").await;
-    told(url_at(&authority, server.addr().port()), "write zookeeper:// in the URL").await;
+    expect_hint(format!("zookeeper://{}/locks", server.tls_addr()), "write zookeeper+tls://").await;
+    expect_hint(url_at(&authority, server.addr().port()), "write zookeeper:// in the URL").await;
 }
 
 #[tokio::test]

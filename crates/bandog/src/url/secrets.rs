@@ -12,7 +12,7 @@ const SECRETS: [&str; 2] = ["sentinel_password=", "password="];
 /// The URL with `***` for its password and other secrets. The result can be shown to people and written to logs.
 ///
 /// ```
-/// assert_eq!(bandog::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
+/// assert_eq!(bandog::admin::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
 /// ```
 pub fn redact(url: &str) -> String {
     without_password(url, ":***")
@@ -21,7 +21,7 @@ pub fn redact(url: &str) -> String {
 /// The URL without its password, for the environment of a child process.
 ///
 /// ```
-/// assert_eq!(bandog::without_secrets("redis://app:secret@db"), "redis://app@db");
+/// assert_eq!(bandog::admin::without_secrets("redis://app:secret@db"), "redis://app@db");
 /// ```
 pub fn without_secrets(url: &str) -> String {
     without_password(url, "")

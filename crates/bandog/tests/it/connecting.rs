@@ -74,22 +74,22 @@ async fn with_must_exist_a_missing_file_is_not_created() {
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_store_that_does_not_answer_is_logged_while_connect_waits() {
-    use bandog_testkit::{Ear, eventually_async};
+    use bandog_testkit::{LogCapture, eventually_async};
     use std::time::{Duration, Instant};
 
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let options = ConnectOptions::parse("redis://somebody:secret@127.0.0.1:1").unwrap().on_current_runtime();
     let start = Instant::now();
     let connecting = tokio::spawn(options.connect());
-    eventually_async(Duration::from_secs(10), async || ear.heard("has not answered yet").len() == 1).await;
+    eventually_async(Duration::from_secs(10), async || log.lines_with("has not answered yet").len() == 1).await;
     assert!(start.elapsed() > Duration::from_millis(800), "the line is logged too early");
     assert!(!connecting.is_finished(), "connect must still wait for the store");
-    let line = ear.heard("has not answered yet").remove(0);
+    let line = log.lines_with("has not answered yet").remove(0);
     assert!(line.starts_with("WARN") && line.contains("redis://127.0.0.1:1/0"), "{line}");
     assert!(line.contains("refused"), "{line}");
     let error = connecting.await.unwrap().unwrap_err();
     assert!(start.elapsed() > Duration::from_secs(4), "{:?}", start.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert_eq!(ear.heard("has not answered yet").len(), 1, "the line is logged once");
+    assert_eq!(log.lines_with("has not answered yet").len(), 1, "the line is logged once");
     assert!(!["somebody", "secret"].iter().any(|word| line.contains(word) || error.to_string().contains(word)));
 }

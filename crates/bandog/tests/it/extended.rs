@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use bandog::{Client, ErrorKind, Guard};
+use bandog::{Client, ErrorKind, Guard, Shared};
 use bandog_testkit::{RedisCluster, RedisServer};
 
 const LEASE: Duration = Duration::from_secs(5);
 const EXTENDED: Duration = Duration::from_secs(600);
 
 /// A guard of each kind of lock.
-async fn leased(client: &Client) -> Vec<Guard> {
+async fn leased(client: &Client) -> Vec<Guard<Shared>> {
     vec![
-        client.mutex("mutex").lease(LEASE).lock().await.unwrap(),
-        client.mutex("fair").fair().lease(LEASE).lock().await.unwrap(),
+        client.mutex("mutex").lease(LEASE).lock().await.unwrap().into(),
+        client.mutex("fair").fair().lease(LEASE).lock().await.unwrap().into(),
         client.rwlock("read").lease(LEASE).read().await.unwrap(),
         client.rwlock("write").lease(LEASE).write().await.unwrap().into(),
         client.semaphore("permits", 5).permits(2).lease(LEASE).acquire().await.unwrap(),

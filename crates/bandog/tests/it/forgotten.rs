@@ -7,13 +7,13 @@ use bandog_testkit::{PostgresServer, RedisServer, Reply};
 use tokio::sync::watch;
 
 /// Number of old names.
-const NAMES: u64 = 100_000;
+const NAMES: usize = 100_000;
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Maximum time for one lock and its release, which a forget must not delay.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Locks and releases the names one after another until the forget has ended. Half of them are old. Returns the number.
-async fn traffic(client: Client, mut ends: watch::Receiver<bool>) -> u64 {
+async fn traffic(client: Client, mut ends: watch::Receiver<bool>) -> usize {
     let mut turns = 0;
     while !*ends.borrow_and_update() {
         let name = if turns % 2 == 0 { format!("live-{}", turns % 8) } else { format!("old-{}", turns * 37 % NAMES) };
@@ -27,7 +27,7 @@ async fn traffic(client: Client, mut ends: watch::Receiver<bool>) -> u64 {
     turns
 }
 
-async fn forgets_beside_traffic(url: &str, left: impl FnOnce() -> u64) {
+async fn forgets_beside_traffic(url: &str, left: impl FnOnce() -> usize) {
     let (client, other) = (bandog::connect(url).await.unwrap(), bandog::connect(url).await.unwrap());
     let held = other.mutex("old-held").lock().await.unwrap();
     let (end, ends) = watch::channel(false);
@@ -51,7 +51,7 @@ async fn a_hundred_thousand_names_are_forgotten_on_redis_beside_live_traffic() {
     redis.cmd(&["EVAL", plant, "0", &NAMES.to_string()]);
     let count = "local n = 0 for i = 0, ARGV[1] - 1 do n = n + redis.call('exists', 'redisson_lock_token:{old-' .. i .. '}') end return n";
     let left = || match redis.cmd(&["EVAL", count, "0", &NAMES.to_string()]) {
-        Reply::Int(number) => number.unsigned_abs(),
+        Reply::Int(number) => number.try_into().unwrap(),
         reply => panic!("{reply:?}"),
     };
     forgets_beside_traffic(&redis.url(), left).await;

@@ -1,6 +1,9 @@
 //! Random URLs, and URLs with random passwords, which must never be shown.
 
-use bandog::{ConnectOptions, redact, without_secrets};
+use bandog::{
+    ConnectOptions,
+    admin::{redact, without_secrets},
+};
 use bandog_testkit::fuzz;
 
 const WORDS: &[&str] = &[
@@ -51,7 +54,7 @@ fn fuzz_urls() {
             assert_eq!(redact(&shown), redact(&redact(&shown)), "{url:?}: {shown:?} has a secret left");
         }
         let Ok(options) = ConnectOptions::parse(url) else { return false };
-        assert!((100..=365 * 24 * 3_600_000).contains(&options.ttl().as_millis()), "{url:?}");
+        assert!((100..=365 * 24 * 3_600_000).contains(&options.get_watchdog().as_millis()), "{url:?}");
         true
     });
 }

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use bandog::{
-    Key, Notifications,
+    Key,
+    backend::Notifications,
     schedule::{Job, Jobs, OnCrash, Run, Running, Scheduler},
 };
 use tokio::sync::mpsc;
@@ -43,7 +44,7 @@ async fn a_stop_notifies_after_all_its_changes_are_in_the_store(url: &str) {
     let reader = bandog::connect(url).await.unwrap();
     let jobs = Jobs::over(&reader);
     // The board is a record. Nodes change it after other changes, and so notify all readers.
-    let mut notifications = reader.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut notifications = reader.records().subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     next(&mut notifications).await; // The subscription is active.
 
     one.stop().await.unwrap();

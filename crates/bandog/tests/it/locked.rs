@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Client, Clock, ErrorKind, Result, backend::Memory, blocking, locked};
+use bandog::{
+    Client, ErrorKind, Result,
+    backend::{Clock, Memory},
+    blocking, locked,
+};
 use tokio::{sync::Barrier, task::JoinSet};
 
 /// A client whose time a test can pause.

@@ -22,7 +22,7 @@ impl<T: Clone + Send + Sync + 'static> Shop<T> {
 
     /// Returns a reference into `self`.
     #[locked(name = "stock-{id}", client = self.locks)]
-    async fn look(&self, id: u32) -> Result<Option<&T>> {
+    async fn find(&self, id: u32) -> Result<Option<&T>> {
         Ok(self.stock.get(&id))
     }
 
@@ -129,7 +129,7 @@ async fn locked_functions_of_all_shapes_run() {
     let client = bandog::connect("memory:").await.unwrap();
     let mut shop = Shop { locks: Arc::new(client.clone()), stock: HashMap::new(), last: None };
     assert_eq!(shop.put(1, "apple").await.unwrap(), 1);
-    assert_eq!(shop.look(1).await.unwrap(), Some(&"apple"));
+    assert_eq!(shop.find(1).await.unwrap(), Some(&"apple"));
     *shop.lend(1).await.unwrap().unwrap() = "pear";
     let mut shop = tokio::task::spawn_blocking(move || {
         assert_eq!(shop.drain().unwrap().remove(&1), Some("pear"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog::{ConnectOptions, ErrorKind, blocking, connect, testing};
-use bandog_testkit::{Ear, RedisServer};
+use bandog_testkit::{LogCapture, RedisServer};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -75,10 +75,10 @@ async fn blocking_clients_work_under_a_paused_clock() {
 /// because the requests of its engine would time out.
 #[tokio::test(start_paused = true)]
 async fn a_real_store_under_a_paused_clock_works_on_a_thread_of_its_own() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let server = RedisServer::start();
     let client = connect(server.url()).await.unwrap();
-    assert_eq!(ear.heard("tokio's clock is paused").len(), 1);
+    assert_eq!(log.lines_with("tokio's clock is paused").len(), 1);
     client.mutex("orders").lock().await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 

@@ -1,4 +1,7 @@
-use bandog::{ConnectOptions, ErrorKind, redact, without_secrets};
+use bandog::{
+    ConnectOptions, ErrorKind,
+    admin::{redact, without_secrets},
+};
 
 /// Checks that the URL is refused before any I/O, with an error that contains all these texts.
 #[track_caller]
@@ -261,10 +264,10 @@ fn the_error_of_a_duration_out_of_bounds_names_the_bounds() {
 
 #[test]
 fn options_override_the_urls_watchdog() {
-    let ttl = |url: &str| ConnectOptions::parse(url).unwrap().ttl().as_secs();
+    let ttl = |url: &str| ConnectOptions::parse(url).unwrap().get_watchdog().as_secs();
     assert_eq!((ttl("memory:"), ttl("memory:?watchdog=10s")), (30, 10));
     let options = ConnectOptions::parse("memory:?watchdog=10s").unwrap();
-    assert_eq!(options.watchdog(std::time::Duration::from_secs(5)).ttl().as_secs(), 5);
+    assert_eq!(options.watchdog(std::time::Duration::from_secs(5)).get_watchdog().as_secs(), 5);
 }
 
 #[test]

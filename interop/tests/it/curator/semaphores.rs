@@ -178,7 +178,7 @@ fn peak(name: impl Fn(Program) -> &'static str) -> i64 {
         let some = crowds.iter().filter(|(is_java, ..)| *is_java == java);
         some.map(|(_, crowd, _)| crowd.crowds(path, TIMES)).collect::<Vec<_>>()
     };
-    // A JVM is slow at first. Without this order, bandog has perhaps ended before Java has its first permit.
+    // A JVM is slow at first. Without this order, bandog may end before Java has its first permit.
     let java = start(true);
     eventually(LONG, || fs::metadata(path).is_ok_and(|file| file.len() > 0));
     for crowd in start(false).into_iter().chain(java) {

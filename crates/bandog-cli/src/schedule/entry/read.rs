@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, num::NonZeroU32, ops::Range, path::PathBuf, time::Duration};
 
 use bandog::{
-    MIN_TTL,
+    backend::MIN_TTL,
     schedule::{CatchUp, MAX_NAME, OnCrash, Retry},
 };
 use bandog_cron::{Cron, DayMatch, Daylight, Dialect, ParseError, Time, Zone, ZoneError};

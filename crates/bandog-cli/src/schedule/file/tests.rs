@@ -1,4 +1,4 @@
-use std::{ffi::OsString, num::NonZeroU32, time::Duration};
+use std::{ffi::OsString, time::Duration};
 
 use bandog::schedule::{CatchUp, Job, OnCrash, Overlap, Retry, Scope, StoreDown};
 
@@ -183,7 +183,7 @@ fn the_job_has_all_settings_of_its_entry() {
     let job = job.catch_up("all(3)".parse().unwrap()).misfire_grace(secs(120)).on_crash(OnCrash::Retry);
     let job = job.timeout(secs(600)).lease(secs(15)).retry(Retry::times(3)).jitter(secs(2)).window(secs(7200));
     // A command that ignores TERM has the grace, and its run a second more.
-    let job = job.grace(secs(8)).pause_after(NonZeroU32::new(3).unwrap()).revision(4);
+    let job = job.grace(secs(8)).pause_after(3).revision(4);
     let job = job.scope(Scope::EachNode).store_down(StoreDown::FailOpen).disabled();
     assert_eq!(format!("{:?}", file.jobs[0].job()), format!("{job:?}"));
 }

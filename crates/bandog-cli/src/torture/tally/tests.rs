@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use bandog::{Client, ConnectOptions, Guard, backend::Kind};
+use bandog::{Client, ConnectOptions, Guard, Shared, backend::Kind};
 
 use super::{
     super::{
@@ -14,7 +14,7 @@ use super::{
 
 /// A client of a new store, whose grants have one fence each.
 async fn client() -> Client {
-    ConnectOptions::parse("memory:").unwrap().local_turns(NonZeroU32::MIN).connect().await.unwrap()
+    ConnectOptions::parse("memory:").unwrap().local_turns(1).connect().await.unwrap()
 }
 
 /// The counts for one name. The locks in the store have other names, so the store grants them all at the same time.
@@ -25,26 +25,26 @@ fn tally(family: Family) -> Tally {
 }
 
 /// The lock of this name, with this fence.
-async fn guard(client: &Client, name: &str, fence: u64) -> Guard {
+async fn guard(client: &Client, name: &str, fence: u64) -> Guard<Shared> {
     loop {
         let guard = client.mutex(name).lock().await.unwrap();
         if guard.fence().get() == fence {
-            return guard;
+            return guard.into();
         }
     }
 }
 
-/// The counts of losses that were announced, of losses that were not, and of fences that repeat.
+/// The counts of losses that were reported, of losses that were not, and of fences that repeat.
 fn counts(tally: &Tally) -> [u64; 3] {
     let figures = tally.figures();
-    [figures.losses_announced, figures.losses_not_announced, figures.repeated_fences]
+    [figures.losses_reported, figures.losses_not_reported, figures.repeated_fences]
 }
 
 #[tokio::test]
-async fn a_holder_that_was_told_is_not_overtaken() {
+async fn a_holder_that_was_notified_is_not_overtaken() {
     let (client, tally) = (client().await, tally(Family::Mutex));
     let lost = client.mutex("a").lease(Duration::from_millis(100)).lock().await.unwrap();
-    let (first, lost) = tally.granted(0, 1, Kind::Mutex, lost);
+    let (first, lost) = tally.granted(0, 1, Kind::Mutex, lost.into());
     lost.lost().await;
     let (second, held) = tally.granted(0, 2, Kind::Mutex, guard(&client, "b", 2).await);
     assert_eq!((tally.ended(first, &lost), tally.ended(second, &held)), (Use::Lost, Use::Held));
@@ -52,7 +52,7 @@ async fn a_holder_that_was_told_is_not_overtaken() {
 }
 
 #[tokio::test]
-async fn a_holder_that_was_not_told_counts_once() {
+async fn a_holder_that_was_not_notified_counts_once() {
     let (client, tally) = (client().await, tally(Family::Mutex));
     let (first, one) = tally.granted(0, 1, Kind::Mutex, guard(&client, "a", 1).await);
     let (second, two) = tally.granted(0, 2, Kind::Mutex, guard(&client, "b", 2).await);
@@ -115,7 +115,7 @@ async fn only_as_many_holders_of_permits_are_overtaken_as_needed() {
 }
 
 #[tokio::test]
-async fn a_loss_that_the_release_finds_was_announced() {
+async fn a_loss_that_the_release_finds_was_reported() {
     let (client, tally) = (client().await, tally(Family::Mutex));
     let (number, guard) = tally.granted(0, 1, Kind::Mutex, guard(&client, "a", 1).await);
     let ended = tally.ended(number, &guard);

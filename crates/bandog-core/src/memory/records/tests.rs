@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroU32,
     time::{Duration, SystemTime},
 };
 
@@ -99,16 +98,7 @@ async fn records_match_a_trivial_model() {
         let clock = Clock::tokio();
         let store = Memory::new(clock);
         let id = ClaimId { client: ClientId::random(), number: seed };
-        let claim = Claim {
-            key: key("a"),
-            id,
-            kind: Kind::Mutex,
-            ttl: STEP * 10,
-            fences: NonZeroU32::MIN,
-            above: None,
-            joins: false,
-            offers: false,
-        };
+        let claim = Claim::new(key("a"), id, Kind::Mutex, STEP * 10);
         let mut held_until = None;
         for _ in 0..150 {
             match random.u8(..10) {

@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Inspect, Key, Latches, Leases, LockState, Member,
-    Memory, Pattern, Profile, Records, Renewal, Result, Row, Step,
+    Memory, Pattern, Profile, QuorumNode, Records, Renewal, Result, Row, Step,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -234,14 +234,21 @@ impl Leases for Connection {
         }
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.store.memory().announce(member, ttl).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.store.memory().register(member, ttl).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.store.memory().withdraw(client).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.store.memory().deregister(client).await
     }
 
+    fn profile(&self) -> Profile {
+        Profile { epoch: self.epoch.subscribe(), ..self.store.memory().profile() }
+    }
+}
+
+#[async_trait]
+impl QuorumNode for Connection {
     async fn uptime(&self) -> Result<Duration> {
         self.ping().await?;
         Ok(self.store.started.lock().unwrap().map_or(Duration::MAX, |started| started.elapsed()))
@@ -249,10 +256,6 @@ impl Leases for Connection {
 
     async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
         self.store.memory().setting(name, text).await
-    }
-
-    fn profile(&self) -> Profile {
-        Profile { epoch: self.epoch.subscribe(), ..self.store.memory().profile() }
     }
 }
 

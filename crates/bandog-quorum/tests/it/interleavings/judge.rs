@@ -26,11 +26,11 @@ struct Beliefs {
 struct Hold {
     kind: Kind,
     until: Instant,
-    /// The claim, and perhaps the claim to which it is being passed.
+    /// The claim, and the claim to which it is being passed, if there is one.
     ids: Vec<ClaimId>,
 }
 
-/// What has happened in a simulation.
+/// The events of a simulation, counted.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Tally {
     pub(super) grants: u32,

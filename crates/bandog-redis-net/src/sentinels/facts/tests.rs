@@ -20,7 +20,7 @@ fn fault() -> Result<Answer> {
 }
 
 impl Facts {
-    fn hears(&mut self, sentinel: u16, said: Result<Answer>) -> bool {
+    fn receives(&mut self, sentinel: u16, said: Result<Answer>) -> bool {
         self.record(&host(sentinel), said, Instant::now())
     }
 
@@ -39,7 +39,7 @@ fn the_greatest_epoch_names_the_master_whoever_answers_first() {
         let mut facts = three();
         for sentinel in order {
             // One sentinel knows of the failover to 92.
-            facts.hears(sentinel, if sentinel == 3 { answer(92, 5) } else { answer(91, 4) });
+            facts.receives(sentinel, if sentinel == 3 { answer(92, 5) } else { answer(91, 4) });
         }
         assert_eq!(facts.ports(), [92], "{order:?}");
         assert_eq!(facts.faults().len(), 2, "the others are behind");
@@ -50,44 +50,44 @@ fn the_greatest_epoch_names_the_master_whoever_answers_first() {
 fn most_votes_decide_between_equal_and_hidden_epochs() {
     for epoch in [None, Some(4)] {
         let mut facts = three();
-        facts.hears(1, answer(91, epoch));
-        facts.hears(2, answer(92, epoch));
-        facts.hears(3, answer(92, epoch));
+        facts.receives(1, answer(91, epoch));
+        facts.receives(2, answer(92, epoch));
+        facts.receives(3, answer(92, epoch));
         assert_eq!(facts.ports(), [92, 91], "{epoch:?}");
     }
     // One sentinel hides its epoch. The others agree.
     let mut facts = three();
-    facts.hears(1, answer(91, None));
-    facts.hears(2, answer(92, 4));
-    facts.hears(3, answer(92, 4));
+    facts.receives(1, answer(91, None));
+    facts.receives(2, answer(92, 4));
+    facts.receives(3, answer(92, 4));
     assert_eq!(facts.ports(), [92, 91]);
 }
 
 #[test]
 fn a_connection_is_left_for_a_greater_epoch_or_for_most_votes() {
     let mut facts = three();
-    facts.hears(1, answer(91, 4));
-    facts.hears(2, answer(91, 4));
+    facts.receives(1, answer(91, 4));
+    facts.receives(2, answer(91, 4));
     let old = facts.first();
-    facts.hears(3, answer(91, 3));
+    facts.receives(3, answer(91, 3));
     assert!(!facts.have_left(&old), "the third one is behind");
-    facts.hears(3, answer(92, 5));
+    facts.receives(3, answer(92, 5));
     assert!(facts.have_left(&old), "one sentinel knows of a failover");
     let new = facts.first();
-    facts.hears(3, fault());
+    facts.receives(3, fault());
     assert!(!facts.have_left(&new), "the sentinels that still answer are behind");
 
     let mut facts = three();
-    facts.hears(1, answer(91, None));
+    facts.receives(1, answer(91, None));
     let old = facts.first();
-    facts.hears(2, answer(92, None));
+    facts.receives(2, answer(92, None));
     assert!(!facts.have_left(&old), "one vote each");
-    facts.hears(1, fault());
+    facts.receives(1, fault());
     assert!(!facts.have_left(&old), "one vote of three");
-    facts.hears(3, answer(92, None));
+    facts.receives(3, answer(92, None));
     assert!(facts.have_left(&old), "two votes of three");
     for sentinel in 1..=3 {
-        facts.hears(sentinel, fault());
+        facts.receives(sentinel, fault());
     }
     assert!(!facts.have_left(&old), "nobody names another master");
 }
@@ -102,9 +102,9 @@ fn sentinels_that_never_answer_have_no_vote() {
         Instant::now(),
     );
     let old = facts.first();
-    facts.hears(2, fault());
-    facts.hears(3, fault());
-    facts.hears(1, answer(92, None));
+    facts.receives(2, fault());
+    facts.receives(3, fault());
+    facts.receives(1, answer(92, None));
     assert!(facts.have_left(&old));
 }
 
@@ -122,27 +122,27 @@ fn further_sentinels_are_remembered_up_to_a_limit() {
 fn a_sentinel_with_two_addresses_has_one_vote() {
     for order in [[1, 2, 11], [11, 2, 1], [2, 1, 11]] {
         let mut facts = Facts::new(vec![host(1), host(2)]);
-        let mut hears = |sentinel: u16, master: u16| {
+        let mut receives = |sentinel: u16, master: u16| {
             let (id, others) = match sentinel {
                 1 | 11 => ("first", [2, 3].map(host)),
                 _ => ("second", [11, 3].map(host)),
             };
             let answer =
                 answer(master, None).map(|answer| Answer { id: Some(id.into()), others: others.into(), ..answer });
-            facts.hears(sentinel, answer);
+            facts.receives(sentinel, answer);
             (facts.masters(), facts.hosts().map(|host| host.port).collect::<Vec<_>>())
         };
-        hears(2, 92);
+        receives(2, 92);
         for sentinel in order {
-            hears(sentinel, if sentinel == 2 { 92 } else { 91 });
+            receives(sentinel, if sentinel == 2 { 92 } else { 91 });
         }
-        let (masters, hosts) = hears(2, 92);
+        let (masters, hosts) = receives(2, 92);
         assert_eq!(hosts, [1, 2, 3], "{order:?}");
         assert!(masters.len() == 2 && masters.iter().all(|choice| choice.votes == 1), "{order:?}: {masters:?}");
         // The name of the URL does not lead to the sentinel any more.
-        facts.hears(1, fault());
+        facts.receives(1, fault());
         let others = vec![host(11), host(3)];
-        assert!(facts.hears(2, answer(92, None).map(|answer| Answer { others, ..answer })));
+        assert!(facts.receives(2, answer(92, None).map(|answer| Answer { others, ..answer })));
         assert!(facts.hosts().any(|known| *known == host(11)), "{order:?}");
     }
 }
@@ -180,13 +180,13 @@ fn a_silent_sentinel_that_no_other_names_is_dropped() {
 #[test]
 fn a_choice_waits_for_each_sentinel_or_for_most() {
     let mut facts = three();
-    facts.hears(1, answer(91, 1));
+    facts.receives(1, answer(91, 1));
     assert!(!facts.is_sufficient() && !facts.is_complete());
-    facts.hears(2, fault());
+    facts.receives(2, fault());
     assert!(!facts.is_sufficient() && !facts.is_complete());
-    facts.hears(3, fault());
+    facts.receives(3, fault());
     assert!(!facts.is_sufficient() && facts.is_complete());
-    facts.hears(2, answer(91, 1));
+    facts.receives(2, answer(91, 1));
     assert!(facts.is_sufficient());
     assert!(!Facts::new(Vec::new()).is_sufficient());
     facts.forget();
@@ -194,18 +194,18 @@ fn a_choice_waits_for_each_sentinel_or_for_most() {
 }
 
 #[test]
-fn only_news_are_announced() {
+fn only_news_are_reported() {
     let mut facts = three();
-    assert!(facts.hears(1, answer(91, 1)));
-    assert!(!facts.hears(1, answer(91, 1)));
-    assert!(facts.hears(1, answer(91, 2)));
-    assert!(facts.hears(1, fault()));
-    assert!(!facts.hears(1, fault()));
+    assert!(facts.receives(1, answer(91, 1)));
+    assert!(!facts.receives(1, answer(91, 1)));
+    assert!(facts.receives(1, answer(91, 2)));
+    assert!(facts.receives(1, fault()));
+    assert!(!facts.receives(1, fault()));
     assert!(!facts.forget_permanent_faults());
-    assert!(facts.hears(2, Err(Error::new(ErrorKind::Denied, "no"))));
+    assert!(facts.receives(2, Err(Error::new(ErrorKind::Denied, "no"))));
     assert!(facts.forget_permanent_faults());
     assert_eq!(facts.faults().len(), 1);
-    assert!(!facts.hears(9, answer(91, 1)), "an unknown sentinel");
+    assert!(!facts.receives(9, answer(91, 1)), "an unknown sentinel");
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn copies(node: &Node) -> (JobState, JobState) {
     (older, newer)
 }
 
-/// What is under way or queued of the tick 3000.
+/// The number of running and queued runs of the tick 3000.
 fn open_runs(state: &JobState) -> usize {
     let running = state.running.iter().filter(|live| live.tick == T0 + 3000).count();
     running + state.queue.iter().filter(|queued| queued.tick == T0 + 3000).count()

@@ -77,7 +77,8 @@ async fn a_pause_of_all_jobs_that_was_cut_short_reaches_every_job() {
     let mut from = None;
     for (number, paused) in [(7, r#"{"by":"ann","reason":"moon","at":"2026-06-01T00:00:00Z"}"#), (8, "null")] {
         let record = format!(r#"{{"all":{{"number":{number},"paused":{paused}}}}}"#);
-        let done = client.swap(&[Swap::new(key.clone(), from, record)]).await.unwrap().each.remove(0).unwrap();
+        let done =
+            client.records().swap(&[Swap::new(key.clone(), from, record)]).await.unwrap().each.remove(0).unwrap();
         let bandog_core::Swapped::Done(version) = done else { panic!("{done:?}") };
         from = version;
         let is_paused = number == 7;
@@ -166,7 +167,7 @@ async fn a_name_that_no_node_can_have_is_refused() {
 async fn an_unreadable_record_of_pauses_prevents_a_start_and_can_be_replaced() {
     let site = Site::new();
     let swap = Swap::new(Key::new("schedule/paused").unwrap(), None, "no pauses");
-    site.client(None).swap(&[swap]).await.unwrap();
+    site.client(None).records().swap(&[swap]).await.unwrap();
     let start = async || Scheduler::over(&site.client(None)).jobs(often(&site, &["x"])).start().await;
     let error = start().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "the node cannot know whether it is paused");

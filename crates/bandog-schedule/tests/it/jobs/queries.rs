@@ -182,7 +182,7 @@ async fn an_unreadable_record_is_left_out_and_can_be_forgotten() {
     let site = Site::new();
     let _node = site.node([site.quick(Job::cron("x", NEVER))]).await;
     let swap = Swap::new(Key::new("job/odd").unwrap(), None, "no job");
-    site.client(None).swap(&[swap]).await.unwrap();
+    site.client(None).records().swap(&[swap]).await.unwrap();
     let listed = site.jobs.list(&Pattern::all()).await.unwrap();
     assert_eq!(listed.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["x"]);
     assert_eq!(site.jobs.show("odd").await.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -205,7 +205,7 @@ async fn nodes_are_listed_with_their_names_and_time_zones() {
     // The entry of a node whose session is not held.
     let gone =
         r#"{"00000000-0000-4000-8000-000000000000:1":{"session":"schedule/node/7","node":"gone","zones":"2001a"}}"#;
-    client.swap(&[Swap::new(key.clone(), None, gone)]).await.unwrap();
+    client.records().swap(&[Swap::new(key.clone(), None, gone)]).await.unwrap();
     let named = |name: &str| {
         let short = site.quick(Job::cron("short", NEVER).lease(secs(5)));
         Scheduler::over(&client).node(name).job(site.quick(Job::cron("x", NEVER))).job(short).start()
@@ -219,7 +219,7 @@ async fn nodes_are_listed_with_their_names_and_time_zones() {
     site.jobs.pause_node("left", "a new disk").await.unwrap();
     let seen = site.jobs.nodes().await.unwrap();
     assert_eq!(seen.iter().map(|node| node.paused.is_some()).collect::<Vec<_>>(), [true, false]);
-    let reading = client.read(&[key], &[]).await.unwrap();
+    let reading = client.records().read(&[key], &[]).await.unwrap();
     let lines = reading.records.into_iter().next().unwrap().unwrap().unwrap().value;
     assert!(!lines.contains("gone"), "a node that has ended is left out: {lines}");
     for node in nodes {

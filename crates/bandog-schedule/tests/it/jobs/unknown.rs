@@ -111,7 +111,7 @@ async fn a_run_that_another_node_repeats_counts_once() {
 async fn a_job_with_an_unreadable_record_is_not_unknown() {
     let site = Site::new();
     let swap = Swap::new(Key::new("job/x").unwrap(), None, "of a newer version");
-    site.client(None).swap(&[swap]).await.unwrap();
+    site.client(None).records().swap(&[swap]).await.unwrap();
     assert_eq!(site.jobs.unknown(14 * DAY).await.unwrap(), []);
     assert!(!site.jobs.forget_unknown("x", 14 * DAY).await.unwrap());
     site.jobs.forget("x").await.unwrap();

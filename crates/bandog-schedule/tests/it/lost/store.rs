@@ -81,12 +81,12 @@ impl Leases for Store {
         self.copies().master.subscribe(claim, notifier).await
     }
 
-    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.copies().master.announce(member, ttl).await
+    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.copies().master.register(member, ttl).await
     }
 
-    async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.copies().master.withdraw(client).await
+    async fn deregister(&self, client: ClientId) -> Result<()> {
+        self.copies().master.deregister(client).await
     }
 
     fn profile(&self) -> Profile {

@@ -3,7 +3,7 @@
 use bandog_core::{Key, Records, Swap, Swapped};
 use bandog_schedule::{Job, OnCrash, Overlap};
 
-use bandog_testkit::Ear;
+use bandog_testkit::LogCapture;
 
 use super::*;
 
@@ -28,7 +28,7 @@ async fn a_loss_while_no_run_is_under_way_loses_no_tick() {
 
 #[tokio::test(start_paused = true)]
 async fn ticks_that_may_have_run_are_missed_with_the_reason() {
-    let (log, _guard) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let mut cluster = Cluster::new();
     for _ in 0..3 {
         cluster.join([(every_ten("job"), SHORT)]).await;
@@ -40,7 +40,7 @@ async fn ticks_that_may_have_run_are_missed_with_the_reason() {
     (0..3).for_each(|node| cluster.mend(node));
     cluster.until(75).await;
     assert_eq!(cluster.ticks("job"), [0, 10, 60, 70]);
-    let lines = log.heard("ticks");
+    let lines = log.lines_with("ticks");
     let is_it =
         |line: &&String| line.starts_with("WARN message=ticks may have run or not") && line.contains("ticks=4 ");
     assert_eq!(lines.iter().filter(is_it).count(), 1, "{lines:?}");

@@ -6,7 +6,7 @@ const LOGIN: &[u8] = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0ba\0bcdeZK\0\0\0\x0c\0\0\x12
 fn read(parts: &[&[u8]]) -> Option<i32> {
     let pid = BackendPid::default();
     let mut reader = LoginReader::new(pid.clone());
-    parts.iter().for_each(|part| reader.read(part));
+    parts.iter().for_each(|part| reader.read(&Ok(()), part));
     pid.get()
 }
 

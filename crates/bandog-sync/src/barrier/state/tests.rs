@@ -68,7 +68,7 @@ fn the_number_of_parties_is_that_of_the_waiting_ones() {
     assert_eq!(arrivals.arrive(&visit(1), 4).unwrap(), Position::Waiting, "no party waits, so the number can change");
 }
 
-/// A call that has lost its mutex was perhaps counted only if the barrier has opened since its arrival.
+/// A call that has lost its mutex may have been counted only if the barrier has opened since its arrival.
 #[test]
 fn a_lost_seat_is_replaced_while_the_barrier_is_closed() {
     let mut arrivals = Arrivals::new(2);

@@ -165,7 +165,7 @@ impl Engine {
         ClaimId { client: self.client, number: ticket }
     }
 
-    /// What the next row publishes about blocked calls. Each row gets a new number.
+    /// Updates the blocked calls that the next row publishes. Each row gets a new number.
     pub(super) fn publish_blocked(&mut self) {
         let calls = self.blocked_calls();
         let Deadlocks { round, seen, .. } = &mut self.deadlocks;

@@ -24,7 +24,7 @@ pub(in crate::engine) struct Deadlocks {
     pub(in crate::engine) not_before: Option<Moment>,
 }
 
-/// A call of an owner that perhaps holds other locks.
+/// A call of an owner that may hold other locks.
 pub(in crate::engine) struct NewCall {
     pub(in crate::engine) ticket: Ticket,
     pub(in crate::engine) slot: SlotId,

@@ -15,7 +15,7 @@ const MAX_STEPS: usize = 16;
 /// Maximum number of locks that one step reads.
 const MAX_KEYS: usize = 256;
 
-/// What one search has read.
+/// The rows that one search has read.
 pub(in crate::engine) struct Waits {
     own: ClientId,
     /// The clients whose rows were read, and our own row, without their calls.

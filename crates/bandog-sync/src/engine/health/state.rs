@@ -1,4 +1,4 @@
-//! What the engine knows of the store's answers.
+//! The state of the store's answers, as the engine has seen them.
 
 use std::time::Duration;
 

@@ -29,14 +29,14 @@ const PLACE_ROUND: u64 = PLACE.as_secs() * 1_000_000_000 / 6;
 /// Maximum interval between two polls of a claim that is not the next one in the queue of a fair mutex.
 const MAX_QUEUED_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What this client knows about the place of a claim for a fair mutex.
+/// The place of a claim for a fair mutex, as far as this client knows it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Queued {
     /// The store has not refused the claim yet.
     NotYet,
     /// The first request of the claim got the place, and the claim has kept it. `ahead`: number of claims before it.
     InOrder { ahead: u32 },
-    /// The claim perhaps got its place later than claims that were sent after it.
+    /// The claim may have got its place later than claims that were sent after it.
     OutOfOrder,
 }
 

@@ -235,7 +235,7 @@ impl Slot {
     pub(super) fn released(&mut self, woke_no_client: bool, cx: &mut SlotContext) {
         match &self.stage {
             Stage::Resting { .. } if woke_no_client => self.claim_next(cx),
-            // Perhaps an old claim of this client has held the key until now. The store has just released that claim.
+            // An old claim of this client may have held the key until now. The store has just released that claim.
             Stage::Waiting { .. } => self.may_be_free(cx),
             Stage::Releasing(_) => self.release_ended(),
             Stage::Idle | Stage::Claiming(_) | Stage::Resting { .. } => {}

@@ -3,7 +3,7 @@
 //! One request (`Step::Pass`) releases the writer's hold and claims a hold of readers. The slot of the writers sends the
 //! request. After the grant, the new hold moves to the slot of the readers ([`super::Event::Adopt`]). Until then, the writer's
 //! turn stays valid until its deadline, although its hold has left the slot. The hold is still renewed in this time: most
-//! servers of a quorum have perhaps no vote, so they answer renewals, and their answers to the pass do not count.
+//! servers of a quorum may have no vote, so they answer renewals, and their answers to the pass do not count.
 //!
 //! A request without an answer is repeated with the same claims until that deadline. If the caller drops its future,
 //! the request is not repeated any more, and both claims are released.
@@ -125,7 +125,7 @@ impl Slot {
                 RenewalEffect::Unchanged => {}
                 RenewalEffect::TooLate => self.fail_downgrade(&Error::lost(&self.id.key), cx),
             },
-            // A request without an answer has perhaps passed the hold on. The next answer to the pass shows it.
+            // A request without an answer may have passed the hold on. The next answer to the pass shows it.
             Ok(Renewal::Gone | Renewal::Waiting { .. }) => hold.renewal_failed(asked_at, now, cx.timeout),
             Err(error) => {
                 hold.renewal_failed(asked_at, now, cx.timeout);
@@ -207,7 +207,7 @@ fn downgraded(
 ) {
     let mut downgrade = downgrade;
     writer_has_ended(&mut downgrade, cx);
-    // If the writer's turn was lost before, the store has perhaps granted the claim after another holder.
+    // If the writer's turn was lost before, the store may have granted the claim after another holder.
     let is_lost = !downgrade.hold.has_live_turn(cx.now);
     let hold = Hold::granted(&downgrade.attempt, fences, asked_at, valid_for, cx.now).filter(|_| !is_lost);
     let Some(hold) = hold else {

@@ -22,7 +22,7 @@ use crate::{
     turn_status::TurnStatus,
 };
 
-/// What can happen to a key.
+/// An event of a key.
 pub(in crate::engine) enum Event {
     /// A call has arrived.
     Lock(Box<Call>),
@@ -64,7 +64,7 @@ pub(in crate::engine) enum Event {
     Adopt(Box<Adoption>),
     /// The backend has reconnected. The store may have lost the hold, and this client may have missed notifications.
     Reconnected,
-    /// An operator has changed the key, so perhaps the store does not have the hold any more.
+    /// An operator has changed the key, so the store may not have the hold any more.
     Recheck,
     /// The moment of [`super::Slot::next_due`] has come.
     Due,
@@ -72,7 +72,7 @@ pub(in crate::engine) enum Event {
     Close,
 }
 
-/// What the engine must do for a slot. The engine executes the effects in the order in which the slot emitted them.
+/// An action of the engine for a slot. The engine executes the effects in the order in which the slot emitted them.
 pub(in crate::engine) enum Effect {
     /// Send a claim or an exchange.
     Send(Step),
@@ -137,7 +137,7 @@ pub(in crate::engine) struct NewTurn {
     pub(in crate::engine) is_passed_on: bool,
 }
 
-/// What slots know about their surroundings, and the effects that the slots have emitted.
+/// The context of the slots, and the effects that the slots have emitted.
 pub(in crate::engine) struct SlotContext {
     /// The newest reading of the clock.
     pub(in crate::engine) now: Moment,
@@ -180,16 +180,7 @@ impl SlotContext {
             Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits(_) => self.numbers.fetch_add(1, Relaxed),
         };
         let id = ClaimId { client: self.client, number };
-        let claim = Claim {
-            key: slot.key.clone(),
-            id,
-            kind: terms.kind,
-            ttl: terms.ttl,
-            fences: terms.fences.into(),
-            above: None,
-            joins: false,
-            offers: false,
-        };
+        let claim = Claim { fences: terms.fences.into(), ..Claim::new(slot.key.clone(), id, terms.kind, terms.ttl) };
         Box::new(Attempt::new(claim, terms, self.now))
     }
 }

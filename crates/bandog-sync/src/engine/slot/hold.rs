@@ -36,7 +36,7 @@ use crate::{
 /// Maximum delay before a failed renewal is repeated.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// What must be done when a hold's timer fires.
+/// The action that is due when a hold's timer fires.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HoldDue {
     /// The deadline of all turns has passed.
@@ -46,7 +46,7 @@ pub(super) enum HoldDue {
     Nothing,
 }
 
-/// What a successful renewal has changed.
+/// The effect of a successful renewal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RenewalEffect {
     /// The deadline has moved, unless a renewal that was sent later has already set it.
@@ -77,7 +77,7 @@ pub(super) struct Hold {
     /// The fixed lease. `None` if the watchdog renews the hold without an end.
     lease: Option<Box<Lease>>,
     turns: Turns,
-    /// What is planned for the next renewal.
+    /// The plan for the next renewal.
     renewal: NextRenewal,
     /// When the hold's timer is due.
     wake_at: Moment,
@@ -456,16 +456,7 @@ mod tests {
     fn granted_hold(valid_for: Duration, watchdog: bool) -> (Hold, Arc<TurnStatus>) {
         let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
         let terms = Terms { kind: Kind::Mutex, ttl, watchdog, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
-        let claim = Claim {
-            key: Key::new("key").unwrap(),
-            id,
-            kind: Kind::Mutex,
-            ttl,
-            fences,
-            above: None,
-            joins: false,
-            offers: false,
-        };
+        let claim = Claim { fences, ..Claim::new(Key::new("key").unwrap(), id, Kind::Mutex, ttl) };
         let fences = Fences::ending(Fence::new(1), fences);
         let mut hold = Hold::granted(&Attempt::new(claim, terms, at(0)), fences, at(0), valid_for, at(1)).unwrap();
         let fence = hold.next_fence(terms, at(1)).unwrap();

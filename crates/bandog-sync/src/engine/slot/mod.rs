@@ -30,7 +30,7 @@
 //! ```
 //!
 //! - A mutex, and the side of the writers, has at most one hold, and no attempt while it has that hold ([`Slot::fits`]).
-//!   The slot of a semaphore can have many holds. The slot of the readers has an open hold, and perhaps older holds,
+//!   The slot of a semaphore can have many holds. The slot of the readers has an open hold, and may have older holds,
 //!   which end when their last turn ends.
 //! - Each call for a fair mutex has a slot of its own, with one claim for the whole life of the slot. So the order of
 //!   all calls is the order of the store's queue. A hold of such a slot also serves the calls of this client that directly
@@ -38,7 +38,7 @@
 //! - The slot of a semaphore can send further claims beside its attempt (`further`).
 //! - A lost hold stays in the slot until the guards of its turns are dropped.
 //! - `Waiting` ends in `Idle` when the last waiting call has left.
-//! - `Claiming` always lasts until the answer arrives, even if all waiting calls have left. Only the answer tells
+//! - `Claiming` always lasts until the answer arrives, even if all waiting calls have left. Only the answer shows
 //!   whether there is a hold to release.
 //! - In `Releasing`, the release of the last hold is in flight and no call waits. A call that arrives in this stage
 //!   continues the streak: the slot goes to `Claiming`, or to `Resting` if the streak has reached its limit.
@@ -52,8 +52,8 @@
 //! - *Granted*: the next waiting call gets the hold. If no call waits, the hold is released.
 //! - *Busy* (another client holds the key): if other calls wait, the slot continues to wait for the key. If no call
 //!   waits, the slot becomes idle. The claim is also released in three cases: an earlier request of the claim had no
-//!   answer, or the claim has asked for a place, or one of its requests has told the store that this client *starves*
-//!   (has waited for a second while the lock changed hands, see `streak`).
+//!   answer, or the claim has asked for a place, or one of its requests has reported to the store that this client
+//!   *starves* (has waited for a second while the lock changed hands, see `streak`).
 //! - *No answer*: the store may have applied the claim, or may still apply it. If other calls wait, the claim is
 //!   repeated with the same id. If no call waits, the claim is released. That release is repeated until the store has
 //!   answered it. One request timeout later the release is sent once more, because the store may have applied the claim
@@ -193,11 +193,11 @@ impl Slot {
     /// with the answer, so it does not count.
     pub(super) fn waiting_calls(&self) -> usize {
         let is_first_claim = matches!(self.stage, Stage::Claiming(_)) && matches!(self.wake_ups, WakeUps::Off);
-        let perhaps_served = match self.policy.serves {
+        let maybe_served = match self.policy.serves {
             Serves::Together if is_first_claim => self.queue.len(),
             _ => usize::from(is_first_claim) + self.further.len(),
         };
-        self.queue.len().saturating_sub(perhaps_served)
+        self.queue.len().saturating_sub(maybe_served)
     }
 
     /// Whether a call with these terms does not wait for another call: it shares the hold of readers, or can have a claim

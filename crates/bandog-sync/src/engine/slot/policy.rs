@@ -1,8 +1,8 @@
-//! What distinguishes the kinds of locks: one policy for each lane.
+//! The differences between the kinds of locks: one policy for each lane.
 
 use crate::lane::Lane;
 
-/// What the slots of one lane do in their own way.
+/// The rules that differ between the lanes.
 #[derive(Debug)]
 pub(super) struct Policy {
     /// Which calls get the turns of a hold.

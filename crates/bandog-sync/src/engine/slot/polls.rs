@@ -33,7 +33,7 @@ const MAX_ROUNDING_ERROR: Duration = Duration::from_millis(5);
 /// The remaining time that a store reports for a hold that never expires.
 const NEVER_EXPIRES: Duration = Duration::from_secs(1);
 
-/// What a waiting client knows about the holds of other clients, from the refusals of its claims.
+/// The holds of other clients, as far as a waiting client knows them from the refusals of its claims.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
     /// The longest remaining time that the store has reported. This time is close to the ttl of the other clients'

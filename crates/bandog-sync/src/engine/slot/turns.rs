@@ -1,8 +1,9 @@
-//! What a slot does with its holds: it starts and ends turns, renews the holds, and releases or loses them.
+//! The work of a slot on its holds: it starts and ends turns, renews the holds, and releases or loses them.
 //!
-//! A *hold* is what the store gives for a claim. A *turn* begins when a call gets the hold, and ends when the last
-//! guard of the turn is dropped. Calls of one owner can share a turn. A *streak* is a sequence of turns of this client
-//! during which other clients had no chance to get the key. After a streak, the client lets other clients get the key.
+//! A *hold* is the lock in the store that a claim got. A *turn* begins when a call gets the hold, and ends when the
+//! last guard of the turn is dropped. Calls of one owner can share a turn. A *streak* is a sequence of turns of this
+//! client during which other clients had no chance to get the key. After a streak, the client lets other clients get
+//! the key.
 
 use std::time::Duration;
 
@@ -360,7 +361,7 @@ impl Slot {
     }
 
     /// Handles the end of a renewal that kept the place of a waiting claim. If the claim is the next one of the queue, it
-    /// is sent at once. The places before it have perhaps expired, which causes no notification. If the place has
+    /// is sent at once. The places before it may have expired, which causes no notification. If the place has
     /// expired, the claim is sent again, and gets a new place.
     fn place_renewed(&mut self, id: HoldId, answer: Result<Renewal>, cx: &mut SlotContext) {
         match answer {

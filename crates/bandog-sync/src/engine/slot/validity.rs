@@ -10,7 +10,7 @@ fn margin(valid_for: Duration) -> Duration {
     (valid_for / 100).max(Duration::from_millis(5))
 }
 
-/// What is planned for the next renewal of a hold.
+/// The plan for the next renewal of a hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum NextRenewal {
     At(Moment),

@@ -96,7 +96,7 @@ fn a_thread_campaigns_observes_and_resigns() {
     let store = memory();
     let (ours, theirs) = (client(store.clone()), client(WithoutSubscriptions::new(store)));
     let election = ours.election("billing").candidate("one");
-    let mut observer = theirs.election("billing").observe().unwrap();
+    let mut observer = theirs.election("billing").observe();
     assert_eq!(observer.changed().unwrap(), None);
     assert_eq!(observer.changed_for(ms(20)).unwrap(), None, "nothing has changed");
     let leadership = election.campaign().unwrap();
@@ -165,7 +165,7 @@ fn a_closed_client_ends_calls_that_pause() {
     let start = Instant::now();
     let barrier = client.barrier("phase", 2);
     let waits = thread::spawn(move || barrier.wait());
-    let mut observer = client.election("billing").observe().unwrap();
+    let mut observer = client.election("billing").observe();
     let observes = thread::spawn(move || observer.changed());
     thread::sleep(ms(300)); // Both threads have failed and wait before a retry. Nothing depends on it.
     client.close().unwrap();
@@ -183,7 +183,7 @@ fn blocking_calls_in_async_code_are_refused() {
         assert_eq!(kind(client.election("e").campaign()), Some(ErrorKind::Misused));
         assert_eq!(kind(client.election("e").campaign_for(ms(1))), Some(ErrorKind::Misused));
         assert_eq!(kind(client.election("e").leader()), Some(ErrorKind::Misused));
-        assert_eq!(kind(client.election("e").observe().unwrap().changed()), Some(ErrorKind::Misused));
+        assert_eq!(kind(client.election("e").observe().changed()), Some(ErrorKind::Misused));
         assert_eq!(kind(client.barrier("b", 1).wait()), Some(ErrorKind::Misused));
     });
     // Async calls outside a runtime have no timer.

@@ -1,4 +1,4 @@
-//! What happens to locks and waiting calls when threads, clients and processes end.
+//! Locks and waiting calls after the end of threads, clients and processes.
 
 use std::{
     cell::RefCell,

@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use bandog_conformance::wrap::Counting;
@@ -145,4 +146,30 @@ fn a_thousand_waiting_threads_get_the_lock() {
     }
     assert_eq!(served.load(Relaxed), CROWD as u64);
     assert_eq!(held(&client), [""; 0]);
+}
+
+#[test]
+fn threads_with_one_owner_share_a_lock() {
+    let client = client(memory());
+    let owner = client.owner();
+    let guard = client.mutex("a").by(&owner).lock().unwrap();
+    thread::scope(|scope| {
+        let shares = scope.spawn(|| client.mutex("a").by(&owner).try_lock().unwrap().map(|again| again.fence()));
+        assert_eq!(shares.join().unwrap(), Some(guard.fence()));
+        let other = scope.spawn(|| client.mutex("a").try_lock().unwrap().is_none());
+        assert!(other.join().unwrap(), "a thread without the owner does not get the lock");
+    });
+}
+
+#[test]
+fn a_thread_waits_until_a_lock_is_about_to_be_lost() {
+    let client = client(memory());
+    let guard = client.mutex("a").lease(Duration::from_secs(2)).lock().unwrap();
+    let expiring = guard.expiring(Duration::from_millis(1800));
+    assert!(thread::spawn(move || expiring.wait()).join().unwrap().unwrap());
+    assert!(!guard.is_lost());
+    let lost = guard.expiring(Duration::ZERO);
+    let waits = thread::spawn(move || lost.wait());
+    guard.release().unwrap();
+    assert!(!waits.join().unwrap().unwrap(), "the lock was released");
 }

@@ -7,7 +7,7 @@ use std::{thread, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Memory};
 use bandog_sync::{Client, Guard, Owner};
-use bandog_testkit::Ear;
+use bandog_testkit::LogCapture;
 use tokio::{
     task::JoinHandle,
     time::{self, Instant},
@@ -87,7 +87,7 @@ async fn two_clients_report() {
 /// no blocked calls afterwards.
 #[tokio::test(start_paused = true)]
 async fn three_clients_report_who_they_are() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = LogCapture::of_thread("bandog");
     let store = memory();
     let clients = ["ann", "ben", "cid"].map(|name| paused().program(name).over(store.clone()).unwrap());
     let owners = clients.each_ref().map(Client::owner);
@@ -122,7 +122,7 @@ async fn three_clients_report_who_they_are() {
         assert_deadlock(soon(call).await.unwrap(), &texts);
     }
     assert!(began.elapsed() + ms(700) < LIMIT, "{:?}", began.elapsed());
-    let lines: Vec<_> = ear.take("WARN").into_iter().filter(|line| line.contains("deadlock")).collect();
+    let lines: Vec<_> = log.take("WARN").into_iter().filter(|line| line.contains("deadlock")).collect();
     assert_eq!(lines, [""; 0]);
     time::sleep(ms(15_000)).await;
     let members = bandog_core::Inspect::members(&store).await.unwrap();

@@ -27,7 +27,7 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// The number of an owner, and the number of its call.
 type CallId = (usize, usize);
 
-/// What the owners of one program do.
+/// The state of the owners of one program.
 #[derive(Default)]
 struct Model {
     /// The owner of each held lock, and whether the hold lasts until the owner releases it.

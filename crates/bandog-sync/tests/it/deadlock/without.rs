@@ -107,7 +107,7 @@ async fn a_dead_client_is_no_member() {
     let id = ClaimId { client: dead, number: 1 };
     let ttl = ms(30_000);
     let (fences, joins, offers) = (std::num::NonZeroU32::MIN, false, false);
-    let claim = Claim { key: key("a"), id, kind: Kind::Mutex, ttl, fences, above: None, joins, offers };
+    let claim = Claim { fences, joins, offers, ..Claim::new(key("a"), id, Kind::Mutex, ttl) };
     let granted = store.apply(&[Step::Claim(claim)]).await.remove(0).unwrap();
     assert!(matches!(granted, Answer::Claimed(Verdict::Granted { .. })));
     let call = BlockedCall {
@@ -119,7 +119,7 @@ async fn a_dead_client_is_no_member() {
     };
     // The row says that the dead client has seen all rows up to the present one.
     let blocked = BlockedCalls { round: 7, seen: vec![(living.id(), 1)], calls: vec![call], ..BlockedCalls::default() };
-    store.announce(&Member { blocked, ..Member::here(dead) }, ttl).await.unwrap();
+    store.register(&Member { blocked, ..Member::here(dead) }, ttl).await.unwrap();
     drop(soon(living.mutex("a").by(&owner).lock()).await.unwrap());
     assert_eq!(store.members().await.unwrap().len(), 1, "the row must have been there the whole time");
 }
@@ -151,7 +151,7 @@ async fn short_waits_and_owners_without_locks_cost_nothing() {
     let a = hold(&client, &first, "a").await;
     let _b = hold(&client, &second, "b").await;
     time::sleep(ms(200)).await;
-    let before = store.announced();
+    let before = store.registered();
     let waits = wait_for(&client, &second, "a");
     time::sleep(ms(490)).await;
     drop(a);
@@ -160,7 +160,7 @@ async fn short_waits_and_owners_without_locks_cost_nothing() {
     let idle = wait_for(&client, &third, "a");
     time::sleep(ms(5000)).await;
     client.idle().await;
-    let written = store.announced() - before;
+    let written = store.registered() - before;
     assert!(written <= 3, "{written} rows were written; the searches would write about twelve");
     drop(guard);
     drop(soon(idle).await.unwrap().unwrap());

@@ -1,4 +1,4 @@
-//! What must be true.
+//! The conditions that must be true.
 
 use std::time::Duration;
 
@@ -248,7 +248,7 @@ impl World {
 
     fn check_end(&mut self) {
         assert!(self.calls.is_empty(), "a call has no answer");
-        // What may still be applied now, is applied.
+        // The store applies the late requests.
         for late in self.take_late() {
             self.apply_now(&late.request);
         }

@@ -1,4 +1,4 @@
-//! What the engine does: it passes events to the slots, and executes their effects.
+//! The actions of the engine: it passes events to the slots, and executes their effects.
 
 use std::{mem, sync::Arc, sync::PoisonError};
 
@@ -422,7 +422,7 @@ impl World {
         ClaimId { client: self.cx.client, number }
     }
 
-    /// Whether the store must still know the hold of a turn. A turn that is downgraded has perhaps another claim by now.
+    /// Whether the store must still know the hold of a turn. A turn that is downgraded may have another claim by now.
     pub(super) fn store_holds(&self, turn: &OpenTurn, until: Moment) -> bool {
         let downgraded = self.downgraded_to.get(&turn.hold).filter(|_| matches!(turn.kind, Kind::Write));
         let claims = [Some(&turn.hold), downgraded].into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What the store, other clients and the clock do.
+//! The actions of the store, of other clients and of the clock.
 
 use std::{mem, num::NonZeroU32, time::Duration};
 
@@ -99,7 +99,7 @@ impl World {
         let ttl = Duration::from_millis(if self.chance(8) { self.rng.u64(50..2000) } else { 20 });
         let joins = !matches!(self.family, TestFamily::Mutex) && self.chance(2);
         let offers = joins && matches!(self.family, TestFamily::Permits);
-        let claim = Claim { key: self.key.clone(), id, kind, ttl, fences: NonZeroU32::MIN, above: None, joins, offers };
+        let claim = Claim { joins, offers, ..Claim::new(self.key.clone(), id, kind, ttl) };
         match self.store.apply(&Step::Claim(claim.clone()), self.now).unwrap() {
             Answer::Claimed(Verdict::Granted { mut fences, .. }) => {
                 let fence = fences.take().unwrap().get();
@@ -218,8 +218,7 @@ impl World {
         let is_refused = |kind: &Kind| {
             let (id, ttl) = (ClaimId { client: ClientId::random(), number: 0 }, Duration::from_millis(1));
             let fences = NonZeroU32::MIN;
-            let claim =
-                Claim { key: key.clone(), id, kind: *kind, ttl, fences, above: None, joins: false, offers: false };
+            let claim = Claim { fences, ..Claim::new(key.clone(), id, *kind, ttl) };
             let answer = self.store.clone().apply(&Step::Claim(claim), self.now).unwrap();
             matches!(answer, Answer::Claimed(Verdict::Busy { .. }))
         };

@@ -1,4 +1,4 @@
-//! What callers do.
+//! The actions of the callers.
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ use crate::{
 /// Number of permits of the semaphore.
 pub(super) const PERMITS: NonZeroU32 = NonZeroU32::MIN.saturating_add(3);
 
-/// What the key of an episode is.
+/// The family of the key of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TestFamily {
     Mutex,
@@ -65,7 +65,7 @@ impl TestFamily {
     }
 }
 
-/// What the model knows of a call.
+/// A call in the model.
 #[derive(Debug, Clone)]
 pub(super) struct TestCall {
     pub(super) ticket: Ticket,

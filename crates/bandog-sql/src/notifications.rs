@@ -1,8 +1,8 @@
 //! The connection for notifications: one LISTEN for each channel that has subscribers, or polls on MySQL.
 //!
 //! One task keeps the connection open as long as there are subscribers. It compares the channels that have subscribers
-//! with the channels that the session listens to, and sends the LISTEN and UNLISTEN commands that are missing. After a
-//! broken connection, it listens to all channels again and notifies all subscribers.
+//! with the channels of the session, and sends the LISTEN and UNLISTEN commands that are missing. After a broken
+//! connection, it sends LISTEN for all channels again, and notifies all subscribers.
 
 use std::{
     collections::HashSet,
@@ -11,26 +11,26 @@ use std::{
 };
 
 use bandog_core::{Claim, Error, Key, Notifier, Result, Subscription, rounded};
+use bandog_net::{Backoff, retryable};
 use futures_util::StreamExt;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::{
-    backoff::{Backoff, retryable},
     channel::Channel,
     client::Messages,
     context::Context,
     fault::Fault,
-    listener::Listener,
     options::Dialect,
     polled::PolledLease,
     session::{Link, Session},
+    subscriptions::Subscriptions,
 };
 
 /// Interval between two polls of a PostgreSQL server. Engines repeat their claims at a similar interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(800);
 
-/// Subscribes to a channel, and returns when the session listens to it. `claim` is the claim that waits, if there is
-/// one.
+/// Subscribes to a channel, and returns when the session is subscribed to it. `claim` is the claim that waits, if there
+/// is one.
 ///
 /// # Errors
 /// As the connection: see [`Session::open`].
@@ -44,9 +44,9 @@ pub(crate) async fn subscribe(
     notifier: Notifier,
 ) -> Result<Subscription> {
     let start = || tokio::spawn(run(context.clone())).abort_handle();
-    let (number, confirmed) = context.listener.add(start, channel, claim, notifier);
+    let (number, confirmed) = context.subscriptions.add(start, channel, claim, notifier);
     let owner = context.clone();
-    let subscription = Subscription::new(move || owner.listener.remove(channel, number));
+    let subscription = Subscription::new(move || owner.subscriptions.remove(channel, number));
     let Some(confirmed) = confirmed else { return Ok(subscription) };
     let limit = context.options.timeout;
     match timeout(limit, confirmed).await {
@@ -58,13 +58,13 @@ pub(crate) async fn subscribe(
     }
 }
 
-/// The task. It ends when the backend is dropped ([`Listener::close`]).
+/// The task. It ends when the backend is dropped ([`Subscriptions::close`]).
 async fn run(context: Arc<Context>) {
     let (mut backoff, mut sessions) = (Backoff::default(), 0_u32);
-    let listener = &context.listener;
+    let subscriptions = &context.subscriptions;
     loop {
-        while !listener.is_needed() {
-            listener.changed().await;
+        while !subscriptions.is_needed() {
+            subscriptions.changed().await;
         }
         sleep(backoff.next_delay()).await;
         match open(&context).await {
@@ -73,10 +73,10 @@ async fn run(context: Arc<Context>) {
                 let opened = Instant::now();
                 let fault = tokio::select! {
                     fault = attend(&context, session, sessions > 0) => Some(fault),
-                    () = listener.yielding() => None,
+                    () = subscriptions.yielding() => None,
                 };
                 sessions += 1;
-                listener.session_ended();
+                subscriptions.session_ended();
                 backoff.connection_lasted(opened.elapsed());
                 let store = context.options.store();
                 match fault {
@@ -92,10 +92,10 @@ async fn run(context: Arc<Context>) {
             }
             Err(error) => {
                 let error = if sessions > 0 { retryable(error) } else { error };
-                listener.refuse(&error);
+                subscriptions.refuse(&error);
                 if !error.is_retryable() {
                     // The server would refuse the same login again. The next attempt follows the next call.
-                    listener.changed().await;
+                    subscriptions.changed().await;
                 }
             }
         }
@@ -114,7 +114,7 @@ async fn attend(context: &Context, session: Session, is_new_session: bool) -> Fa
     match context.options.dialect {
         Dialect::Postgres => {
             let (link, messages) = session.into_parts();
-            listen(context, &link, messages, is_new_session).await
+            receive_and_poll(context, &link, messages, is_new_session).await
         }
         #[cfg(feature = "mysql")]
         Dialect::MySql => {
@@ -126,36 +126,37 @@ async fn attend(context: &Context, session: Session, is_new_session: bool) -> Fa
     }
 }
 
-/// Listens until the connection ends, or the server does not answer in time. While claims wait for mutexes, the leases of
-/// all of them are polled together, so that these claims need not be sent again one by one.
-async fn listen(context: &Context, link: &Link, mut messages: Messages, is_new_session: bool) -> Fault {
-    let (listener, limit) = (&context.listener, context.options.timeout);
-    let mut listening = HashSet::new();
+/// Receives notifications until the connection ends, or the server does not answer in time. While claims wait for
+/// mutexes, the leases of all of them are polled together, so that these claims need not be sent again one by one.
+async fn receive_and_poll(context: &Context, link: &Link, mut messages: Messages, is_new_session: bool) -> Fault {
+    let (subscriptions, limit) = (&context.subscriptions, context.options.timeout);
+    let mut active = HashSet::new();
     let mut polls = interval(POLL_INTERVAL);
     polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        listener.confirm_known(&listening);
-        let (missing, needless) = listener.difference(&listening);
+        subscriptions.confirm_known(&active);
+        let (missing, needless) = subscriptions.difference(&active);
         if !missing.is_empty() || !needless.is_empty() {
             let commands = missing.iter().map(|channel| format!("listen {channel};"));
             let commands: String =
                 commands.chain(needless.iter().map(|channel| format!("unlisten {channel};"))).collect();
-            if let Err(fault) = while_receiving(listener, &mut messages, limit, link.execute(&commands)).await {
+            if let Err(fault) = while_receiving(subscriptions, &mut messages, limit, link.execute(&commands)).await {
                 return fault;
             }
-            listening.retain(|channel| !needless.contains(channel));
+            active.retain(|channel| !needless.contains(channel));
             for channel in missing {
-                listening.insert(channel);
-                listener.confirm(channel, is_new_session);
+                active.insert(channel);
+                subscriptions.confirm(channel, is_new_session);
             }
             continue;
         }
-        let is_polling = link.statements.decide_mutexes() && listener.has_claims();
+        let is_polling = link.statements.decide_mutexes() && subscriptions.has_claims();
         tokio::select! {
-            fault = receive(listener, &mut messages) => return fault,
-            () = listener.changed() => {}
+            fault = receive(subscriptions, &mut messages) => return fault,
+            () = subscriptions.changed() => {}
             _ = polls.tick(), if is_polling => {
-                if let Err(fault) = while_receiving(listener, &mut messages, limit, poll(listener, link)).await {
+                let polled = poll(subscriptions, link);
+                if let Err(fault) = while_receiving(subscriptions, &mut messages, limit, polled).await {
                     return fault;
                 }
             }
@@ -164,39 +165,39 @@ async fn listen(context: &Context, link: &Link, mut messages: Messages, is_new_s
 }
 
 /// Reads the leases of the mutexes for which claims wait.
-async fn poll(listener: &Listener, link: &Link) -> Result<(), Fault> {
-    let (asked_at, waited_for) = (Instant::now(), listener.waited_for());
+async fn poll(subscriptions: &Subscriptions, link: &Link) -> Result<(), Fault> {
+    let (asked_at, waited_for) = (Instant::now(), subscriptions.waited_for());
     let names: Vec<_> = waited_for.keys().map(Key::as_str).collect();
     let rows = link.query(&link.statements.polled_leases, &[&names]).await?;
     let answered_at = Instant::now();
     let leases = rows.iter().map(|row| Ok((row.try_get(0)?, PolledLease::read(row, 1, asked_at, answered_at)?)));
-    listener.polled(&waited_for, &leases.collect::<Result<_, Fault>>()?);
+    subscriptions.polled(&waited_for, &leases.collect::<Result<_, Fault>>()?);
     Ok(())
 }
 
 /// Sends a request, and calls the notifiers meanwhile.
 async fn while_receiving(
-    listener: &Listener,
+    subscriptions: &Subscriptions,
     messages: &mut Messages,
     limit: Duration,
     request: impl Future<Output = Result<(), Fault>>,
 ) -> Result<(), Fault> {
     tokio::select! {
         biased;
-        fault = receive(listener, messages) => Err(fault),
+        fault = receive(subscriptions, messages) => Err(fault),
         answered = timeout(limit, request) => answered.unwrap_or(Err(Fault::Broken(None))),
     }
 }
 
 /// Calls the notifiers of each notification, until the connection ends.
-async fn receive(listener: &Listener, messages: &mut Messages) -> Fault {
+async fn receive(subscriptions: &Subscriptions, messages: &mut Messages) -> Fault {
     loop {
         match messages.next().await {
             Some(Ok(channel)) => {
                 if let Some(channel) = channel.and_then(|name| Channel::parse(&name)) {
                     // The claims that follow must not be answered with what an earlier poll has seen.
-                    listener.forget(channel);
-                    listener.notify(channel);
+                    subscriptions.forget(channel);
+                    subscriptions.notify(channel);
                 }
             }
             Some(Err(fault)) => return fault,

@@ -1,4 +1,4 @@
-use std::{num::NonZeroU32, time::SystemTime};
+use std::time::SystemTime;
 
 use bandog_core::ClientId;
 
@@ -8,18 +8,10 @@ use super::*;
 #[test]
 fn a_poll_in_flight_does_not_undo_that_a_lease_was_forgotten() {
     let key = Key::new("k").unwrap();
-    let (channel, listener) = (Channel::of_lock(&key), Listener::default());
-    let claim = Claim {
-        key: key.clone(),
-        id: ClaimId { client: ClientId::random(), number: 1 },
-        kind: Kind::Mutex,
-        ttl: Duration::from_secs(1),
-        fences: NonZeroU32::MIN,
-        above: None,
-        joins: false,
-        offers: false,
-    };
-    listener.state().channels.insert(
+    let (channel, subscriptions) = (Channel::of_lock(&key), Subscriptions::default());
+    let claim =
+        Claim::new(key.clone(), ClaimId { client: ClientId::random(), number: 1 }, Kind::Mutex, Duration::from_secs(1));
+    subscriptions.state().channels.insert(
         channel,
         Subscribers { claims: vec![(1, key.clone(), claim.id)], is_active: true, ..Subscribers::default() },
     );
@@ -32,12 +24,12 @@ fn a_poll_in_flight_does_not_undo_that_a_lease_was_forgotten() {
             until: Instant::now() + Duration::from_secs(60),
             asked_at: Some(asked_at),
         };
-        listener.polled(&names, &HashMap::from([("k".to_owned(), lease)]));
-        listener.busy_for(&claim).is_some()
+        subscriptions.polled(&names, &HashMap::from([("k".to_owned(), lease)]));
+        subscriptions.busy_for(&claim).is_some()
     };
     assert!(poll(Instant::now()), "a poll says that the lock is held");
     let in_flight = Instant::now();
-    listener.forget_lease(&key);
+    subscriptions.forget_lease(&key);
     assert!(!poll(in_flight));
     let later = loop {
         // The clock may have a coarse resolution.

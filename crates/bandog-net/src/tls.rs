@@ -1,6 +1,4 @@
-//! TLS for the backends of bandog: the PEM files that a URL names, the handshake, and the errors of a failed handshake.
-//!
-//! This crate is a part of `bandog`. It has no stable API of its own.
+//! TLS: the PEM files that a URL names, the handshake, and the errors of a failed handshake.
 //!
 //! The cryptography provider is passed to each configuration, so a provider that the user's program has chosen for the
 //! process changes nothing. Client libraries that make their own connections use the provider of the process:

@@ -17,7 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::OptionNames;
+use super::OptionNames;
 
 /// The PEM files for TLS. They are read at each connection attempt. So after a certificate was renewed, the next
 /// connection uses the new certificate.

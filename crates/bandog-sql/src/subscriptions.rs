@@ -1,4 +1,4 @@
-//! The subscribers of a backend, and what its notifications have said.
+//! The subscriptions of a backend, and the leases that its polls have read.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,9 +14,9 @@ use tokio::{
 
 use crate::{channel::Channel, polled::PolledLease};
 
-/// The subscribers of a backend.
+/// The subscriptions of a backend.
 #[derive(Debug, Default)]
-pub(crate) struct Listener {
+pub(crate) struct Subscriptions {
     state: Mutex<State>,
     /// Notified when the subscribers have changed.
     changed: Notify,
@@ -43,20 +43,20 @@ struct Subscribers {
     /// When this client has changed the lease, or was notified that another client has. Polls that were sent before it say
     /// nothing.
     forgotten_at: Option<Instant>,
-    /// Whether the session listens to the channel.
+    /// Whether the session is subscribed to the channel.
     is_active: bool,
-    /// The callers that wait until the session listens.
+    /// The callers that wait until the session is subscribed.
     callers: Vec<oneshot::Sender<Result<()>>>,
 }
 
-impl Listener {
+impl Subscriptions {
     /// Whether a channel has a subscriber.
     pub(crate) fn has(&self, channel: Channel) -> bool {
         self.state().channels.get(&channel).is_some_and(|subscribers| !subscribers.notifiers.is_empty())
     }
 
     /// Adds a subscriber. If no task runs, `start` starts one. Returns the number of the subscriber, and a receiver if the
-    /// session does not listen to the channel yet.
+    /// session is not subscribed to the channel yet.
     pub(crate) fn add(
         &self,
         start: impl FnOnce() -> AbortHandle,
@@ -166,8 +166,8 @@ impl Listener {
         }
     }
 
-    /// Records that the session listens to this channel. The subscribers of an earlier session are notified, because they
-    /// may have missed a notification.
+    /// Records that the session is subscribed to this channel. The subscribers of an earlier session are notified,
+    /// because they may have missed a notification.
     pub(crate) fn confirm(&self, channel: Channel, is_new_session: bool) {
         let mut state = self.state();
         let Some(subscribers) = state.channels.get_mut(&channel) else { return };
@@ -178,11 +178,11 @@ impl Listener {
         }
     }
 
-    /// Confirms the channels to which the session listens already: their last subscriber left and another one came before
-    /// the session stopped listening.
-    pub(crate) fn confirm_known(&self, listening: &HashSet<Channel>) {
+    /// Confirms the channels to which the session is subscribed already: their last subscriber left, and another one
+    /// came before the session has unsubscribed.
+    pub(crate) fn confirm_known(&self, active: &HashSet<Channel>) {
         let known = |(channel, found): (&Channel, &Subscribers)| {
-            (!found.is_active && listening.contains(channel)).then_some(*channel)
+            (!found.is_active && active.contains(channel)).then_some(*channel)
         };
         let known: Vec<_> = self.state().channels.iter().filter_map(known).collect();
         known.into_iter().for_each(|channel| self.confirm(channel, false));
@@ -219,11 +219,12 @@ impl Listener {
         }
     }
 
-    /// The commands that make the session listen to exactly the channels that have subscribers.
-    pub(crate) fn difference(&self, listening: &HashSet<Channel>) -> (Vec<Channel>, Vec<Channel>) {
+    /// The channels to subscribe to, and those to unsubscribe from. Then the session is subscribed to exactly the
+    /// channels that have subscribers.
+    pub(crate) fn difference(&self, active: &HashSet<Channel>) -> (Vec<Channel>, Vec<Channel>) {
         let state = self.state();
-        let missing = state.channels.keys().filter(|channel| !listening.contains(channel)).copied().collect();
-        let needless = listening.iter().filter(|channel| !state.channels.contains_key(channel)).copied().collect();
+        let missing = state.channels.keys().filter(|channel| !active.contains(channel)).copied().collect();
+        let needless = active.iter().filter(|channel| !state.channels.contains_key(channel)).copied().collect();
         (missing, needless)
     }
 }

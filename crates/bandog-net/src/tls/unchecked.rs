@@ -10,7 +10,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-use crate::files::versions;
+use super::files::versions;
 
 /// A configuration without authorities and without an identity.
 pub(crate) fn unchecked_config() -> Result<ClientConfig> {

@@ -8,7 +8,7 @@ use bandog_core::{
 };
 use rustls::{AlertDescription as Alert, CertificateError as Certificate};
 
-use crate::OptionNames;
+use super::OptionNames;
 
 /// The TLS error inside an I/O error of a TLS stream.
 #[must_use]

@@ -4,7 +4,7 @@
 -- semaphore. `limit` is 0 if it is unknown. `holders` are pairs of an owner and the milliseconds until it expires. The
 -- owner '' stands for all clients of other libraries; the number after it is the number of their permits. `held` are
 -- pairs of an owner, and its fence and its number of permits.
-local function look_at_plain(lock, plain, leases, waiting, order)
+local function inspect_plain(lock, plain, leases, waiting, order)
   local available, fields = try('get', lock), list('hgetall', plain)
   if type(available) ~= 'string' or not string.find(available, '^%-?%d+$') or #fields == 0 then return nil end
   local limit, taken, holders, held = 0, 0, {}, {}

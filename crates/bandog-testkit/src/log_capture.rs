@@ -14,18 +14,18 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 /// `SPAN` and the name of the span. The rest of the line has `field=value` for each field.
 ///
 /// ```
-/// let (ear, _guard) = bandog_testkit::Ear::of_thread("");
+/// let (log, _guard) = bandog_testkit::LogCapture::of_thread("");
 /// tracing::warn!(key = "orders", "a lock was lost");
-/// assert_eq!(ear.heard("lost"), ["WARN message=a lock was lost key=\"orders\""]);
+/// assert_eq!(log.lines_with("lost"), ["WARN message=a lock was lost key=\"orders\""]);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Ear {
+pub struct LogCapture {
     target: &'static str,
     lines: Arc<Mutex<Vec<String>>>,
     spans: Arc<AtomicU64>,
 }
 
-impl Ear {
+impl LogCapture {
     fn new(target: &'static str) -> Self {
         Self { target, lines: Arc::default(), spans: Arc::default() }
     }
@@ -36,10 +36,10 @@ impl Ear {
         // If there is only one subscriber, `tracing` asks the first thread that reaches an event whether the event is
         // enabled, and uses this answer for all threads. But the first thread can belong to another test. If there are
         // several subscribers, `tracing` asks all of them. So this function creates two more subscribers.
-        static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::new(""))));
+        static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(LogCapture::new(""))));
         LazyLock::force(&OTHERS);
-        let ear = Self::new(target);
-        (ear.clone(), set_default(ear))
+        let log = Self::new(target);
+        (log.clone(), set_default(log))
     }
 
     /// Records the events and spans of the whole process whose target begins with `target`, until the process ends.
@@ -48,14 +48,14 @@ impl Ear {
     /// If another subscriber is installed already.
     #[must_use]
     pub fn of_process(target: &'static str) -> Self {
-        let ear = Self::new(target);
-        set_global_default(ear.clone()).expect("another global subscriber is already installed");
-        ear
+        let log = Self::new(target);
+        set_global_default(log.clone()).expect("another global subscriber is already installed");
+        log
     }
 
     /// The recorded lines that contain this text.
     #[must_use]
-    pub fn heard(&self, words: &str) -> Vec<String> {
+    pub fn lines_with(&self, words: &str) -> Vec<String> {
         self.lines().iter().filter(|line| line.contains(words)).cloned().collect()
     }
 
@@ -70,7 +70,7 @@ impl Ear {
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for LogCapture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with(self.target)
     }

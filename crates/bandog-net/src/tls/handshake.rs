@@ -11,7 +11,7 @@ use rustls::{
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::{
+use super::{
     OptionNames,
     files::{TlsFiles, config, trusting},
     refusal::{cause, refused},

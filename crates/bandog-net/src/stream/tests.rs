@@ -1,14 +1,25 @@
 use tokio::{io::AsyncReadExt, net::TcpListener};
 
 use super::*;
-use crate::options::TlsFiles;
+use crate::{
+    configure,
+    tls::{OptionNames, TlsFiles, shake_hands},
+};
+
+const NAMES: OptionNames = OptionNames { ca: "ca", cert: "cert", key: "key", without_tls: "test://" };
+
+struct NoTap;
+
+impl Tap for NoTap {
+    fn read(&mut self, _: &io::Result<()>, _: &[u8]) {}
+}
 
 #[tokio::test]
 async fn a_socket_has_nodelay_and_keepalive_and_a_user_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     configure(&stream, Duration::from_secs(3)).unwrap();
-    let socket = socket2::SockRef::from(&stream);
+    let socket = SockRef::from(&stream);
     assert!(socket.tcp_nodelay().unwrap());
     assert!(socket.keepalive().unwrap());
     #[cfg(target_os = "linux")]
@@ -40,11 +51,11 @@ async fn a_tls_connection_with_the_reset_switch_set_ends_with_a_tcp_reset() {
     let client = async {
         let files = TlsFiles { ca: Some(path), identity: None };
         let stream = TcpStream::connect(address).await.unwrap();
-        bandog_tls::shake_hands("here", "localhost", &files, &TLS_NAMES, stream).await.unwrap()
+        shake_hands("here", "localhost", &files, &NAMES, stream).await.unwrap()
     };
     let (mut server, client) = tokio::join!(server, client);
     let reset = Reset::default();
-    let stream = Stream::new(Socket::Tls(Box::new(client)), reset.clone(), Peer::default());
+    let stream = ServerStream::new(Socket::Tls(Box::new(client)), reset.clone(), NoTap);
     reset.set();
     drop(stream);
     let end = server.read_u8().await.unwrap_err();

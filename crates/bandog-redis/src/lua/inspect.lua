@@ -56,7 +56,7 @@ local function fields_of(lock)
 end
 
 -- A read-write lock: each reader that is alive, or the writer, with the milliseconds until its hold expires.
-local function look_at_holds(fields, prefix, left)
+local function inspect_holds(fields, prefix, left)
   local holders = {}
   for owner, holds in pairs(fields) do
     local longest = 0
@@ -79,7 +79,7 @@ local function look_at_holds(fields, prefix, left)
 end
 
 -- A semaphore: each permit that is held, with the milliseconds until it expires. Nil if the key is not a semaphore.
-local function look_at_permits(lock, held, waiting, order, permits)
+local function inspect_permits(lock, held, waiting, order, permits)
   local available = call('get', lock)
   if not available or not string.find(available, '^%-?%d+$') then return nil end
   local scores, holders = list('zrange', permits, 0, -1, 'withscores'), {}
@@ -99,14 +99,14 @@ end
 -- `semaphore`. `left` is the PTTL of the hash, or the limit of the semaphore. `holders` are pairs of an owner and the
 -- milliseconds until it expires; of a hash, only the names of some fields. `held` are pairs of an owner and its fence.
 -- Only the key of the lock is in KEYS, so that a user without the right for the other keys can see who holds the lock.
-local function look(lock, a)
+local function inspect(lock, a)
   local prefix, token, held, writers = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
   local queue, waiting, order, permits = ARGV[a + 5], ARGV[a + 6], ARGV[a + 7], ARGV[a + 8]
   local failed, fields, mode = fields_of(lock)
   if failed then
     local found
     if is_wrong_type(failed) and not is_wrong_type(try('get', lock)) then
-      found = look_at_permits(lock, held, waiting, order, permits)
+      found = inspect_permits(lock, held, waiting, order, permits)
     end
     if found == nil then error(failed) end
     return found
@@ -115,7 +115,7 @@ local function look(lock, a)
   if left == -2 then return false end
   if type(fence) ~= 'string' then fence = false end
   if mode == 'read' or mode == 'write' then
-    local holders = look_at_holds(fields, prefix, left)
+    local holders = inspect_holds(fields, prefix, left)
     if #holders == 0 then return false end
     local waiting_writers = waiting_owners(list('zrange', writers, 0, -1), writers)
     return { 'read-write', left, fence, holders, waiting_writers, list('hgetall', held) }

@@ -11,22 +11,21 @@ use std::{
     time::Duration,
 };
 
-use redis::io::tcp::socket2::SockRef;
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
 use tokio_rustls::client::TlsStream;
 
-use super::peer::Peer;
-
 /// A switch of one connection. If the switch is set, closing the connection sends a TCP reset. The reset discards the
 /// data that has not reached the server.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reset(Arc<AtomicBool>);
+pub struct Reset(Arc<AtomicBool>);
 
 impl Reset {
-    pub(crate) fn set(&self) {
+    /// Sets the switch.
+    pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -36,24 +35,35 @@ impl Reset {
 }
 
 /// The transport of a connection.
-pub(super) enum Socket {
+#[derive(Debug)]
+pub enum Socket {
+    /// A TCP connection.
     Tcp(TcpStream),
+    /// A TCP connection with TLS.
     Tls(Box<TlsStream<TcpStream>>),
+    /// A Unix socket.
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
 }
 
-/// A socket that can be closed with a TCP reset. The first bytes that are read from it are recorded.
-pub(super) struct Stream {
-    socket: Socket,
-    reset: Reset,
-    /// Records the first bytes that are read.
-    peer: Peer,
+/// A copy of what is read from a connection.
+pub trait Tap: Unpin {
+    /// Called after each read, with its result and the bytes that it has returned.
+    fn read(&mut self, read: &io::Result<()>, bytes: &[u8]);
 }
 
-impl Stream {
-    pub(super) fn new(socket: Socket, reset: Reset, peer: Peer) -> Self {
-        Self { socket, reset, peer }
+/// A socket that can be closed with a TCP reset. A [`Tap`] sees what is read from it.
+#[derive(Debug)]
+pub struct ServerStream<T> {
+    socket: Socket,
+    reset: Reset,
+    tap: T,
+}
+
+impl<T: Tap> ServerStream<T> {
+    /// Wraps a socket.
+    pub fn new(socket: Socket, reset: Reset, tap: T) -> Self {
+        Self { socket, reset, tap }
     }
 }
 
@@ -70,7 +80,7 @@ impl Socket {
     }
 }
 
-impl Drop for Stream {
+impl<T> Drop for ServerStream<T> {
     fn drop(&mut self) {
         if let (true, Some(stream)) = (self.reset.is_set(), self.socket.tcp()) {
             // With this setting, closing the socket sends a TCP reset. An error means that the connection has ended
@@ -92,18 +102,18 @@ macro_rules! delegate {
     };
 }
 
-impl AsyncRead for Stream {
+impl<T: Tap> AsyncRead for ServerStream<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = delegate!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buf));
         if let Poll::Ready(read) = &read {
-            self.peer.record(read, &buf.filled()[before..]);
+            self.tap.read(read, &buf.filled()[before..]);
         }
         read
     }
 }
 
-impl AsyncWrite for Stream {
+impl<T: Tap> AsyncWrite for ServerStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         delegate!(&mut self.socket, stream => Pin::new(stream).poll_write(cx, buf))
     }
@@ -128,3 +138,6 @@ impl AsyncWrite for Stream {
         delegate!(&self.socket, stream => stream.is_write_vectored())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,10 +11,10 @@ use crate::names::{
     READ_WRITE_CHANNEL, SEMAPHORE_CHANNEL, STARVING_ORDER, STAYED, Satellite, StarvingKey, TokenKey, WAITING, WRITERS,
 };
 
-pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "show.lua");
-pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "evict.lua");
-pub(super) static FORGET: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "forget.lua");
-pub(super) static UNUSED: LazyLock<Script> = script!("common.lua", "look.lua", "unused.lua");
+pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "show.lua");
+pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "evict.lua");
+pub(super) static FORGET: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "forget.lua");
+pub(super) static UNUSED: LazyLock<Script> = script!("common.lua", "inspect.lua", "unused.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&SHOW, &EVICT, &FORGET, &UNUSED];
@@ -80,7 +80,7 @@ pub(super) fn free_semaphore(cmd: &mut Cmd, name: &str) {
     cmd.write_arg_fmt(Satellite(FORMER_LIMIT, name));
 }
 
-/// Adds the key of a lock, and the arguments of the function `look`.
+/// Adds the key of a lock, and the arguments of the function `inspect`.
 pub(super) fn lock(cmd: &mut Cmd, name: &str) {
     cmd.arg(name);
     cmd.write_arg_fmt(HoldPrefix(name));
