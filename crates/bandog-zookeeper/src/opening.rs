@@ -33,7 +33,9 @@ impl Shared {
                 never = self.learn_why() => match never {},
             }
         };
-        match timeout_at(deadline, usable).await {
+        // It ends earlier than the call, so that a `try_lock` gets the reason and not the end of its own wait.
+        let limit = deadline.checked_sub(self.timeout() / 10).unwrap_or(deadline);
+        match timeout_at(limit, usable).await {
             Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && self.why().is_some() => {
                 Err(self.no_connection())
             }
