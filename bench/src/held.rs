@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, Guard, Shared};
+use bandog::{Client, Guard, SharedHold};
 use bandog_testkit::RedisServer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -59,7 +59,7 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
 }
 
 /// Takes this number of locks, each with a name of its own.
-pub(crate) async fn take(client: &Client, kind: Kind, locks: usize) -> Vec<Guard<Shared>> {
+pub(crate) async fn take(client: &Client, kind: Kind, locks: usize) -> Vec<Guard<SharedHold>> {
     let mut guards = Vec::with_capacity(locks);
     while guards.len() < locks {
         // The locks are taken in groups of 100. If all tasks existed at the same time, their memory would be counted as

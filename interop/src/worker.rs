@@ -3,7 +3,7 @@
 use std::{error::Error, time::Duration};
 
 use bandog::{
-    Fence, Shared,
+    Fence, SharedHold,
     blocking::{Client, Guard, Leadership, Lost, WriteGuard},
 };
 use bandog_interop::counter::Counter;
@@ -29,7 +29,7 @@ struct Held {
 }
 
 pub(crate) enum Hold {
-    Plain(Guard<Shared>),
+    Plain(Guard<SharedHold>),
     Writer(WriteGuard),
     Leader(Leadership),
 }

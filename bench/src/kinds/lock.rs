@@ -1,6 +1,6 @@
 //! A lock of any kind, behind one call that takes it and one that releases it.
 
-use bandog::{Client, Guard, Mutex, RwLock, Semaphore, Shared};
+use bandog::{Client, Guard, Mutex, RwLock, Semaphore, SharedHold};
 
 /// The kinds that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -55,7 +55,7 @@ impl Lock {
         }
     }
 
-    pub(crate) async fn acquire(&self) -> Guard<Shared> {
+    pub(crate) async fn acquire(&self) -> Guard<SharedHold> {
         let held = match self {
             Self::Mutex(mutex) => mutex.lock().await.map(Guard::into),
             Self::Read(lock) => lock.read().await,

@@ -3,7 +3,7 @@
 use std::{env, fs, io::BufRead, path::PathBuf, process::Command, time::Duration};
 
 use bandog_core::Error;
-use bandog_sync::{Client, Guard, Shared};
+use bandog_sync::{Client, Guard, SharedHold};
 use bandog_testkit::Process;
 
 use crate::{
@@ -112,7 +112,7 @@ pub fn serve<W: World>() {
 
 /// Reads commands from stdin, one command in each line, and executes them.
 async fn run_commands(client: &Client) {
-    let mut held: Option<Guard<Shared>> = None;
+    let mut held: Option<Guard<SharedHold>> = None;
     for command in std::io::stdin().lock().lines() {
         let command = command.expect("cannot read a command");
         let words: Vec<_> = command.split(' ').collect();
@@ -157,7 +157,7 @@ async fn run_commands(client: &Client) {
 }
 
 /// Reports the fence of a new guard to the parent. If the lock is lost later, another thread reports the loss.
-fn report(guard: Result<Guard<Shared>, Error>) -> Guard<Shared> {
+fn report(guard: Result<Guard<SharedHold>, Error>) -> Guard<SharedHold> {
     let guard = guard.expect("cannot take the lock");
     let lost = guard.lost();
     // While this process waits for the next command, its runtime is blocked. So another thread with its own runtime
@@ -172,7 +172,7 @@ fn report(guard: Result<Guard<Shared>, Error>) -> Guard<Shared> {
 }
 
 /// The state of the lock, as this process sees it.
-fn state_of(guard: Option<&Guard<Shared>>) -> &'static str {
+fn state_of(guard: Option<&Guard<SharedHold>>) -> &'static str {
     match guard {
         Some(guard) if guard.is_lost() => "lost",
         Some(_) => "held",
@@ -181,7 +181,7 @@ fn state_of(guard: Option<&Guard<Shared>>) -> &'static str {
 }
 
 /// Releases the guard. Panics if there is no guard.
-async fn release_held(guard: Option<Guard<Shared>>) -> Result<(), Error> {
+async fn release_held(guard: Option<Guard<SharedHold>>) -> Result<(), Error> {
     guard.expect("there is no guard to release").release().await
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bandog::{Client, Guard, Result, Shared};
+use bandog::{Client, Guard, Result, SharedHold};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::plan::{BARRIERS, ELECTIONS, Kind, LATCHES, LIMIT, LONG_TTL, NAMES, PLACE, RECHECK, SLACK, name, parties};
@@ -61,7 +61,7 @@ async fn lock_each(client: &Client, kinds: &[Kind]) -> Vec<String> {
 }
 
 /// Takes the whole lock.
-async fn take(client: &Client, name: &str, kind: Kind) -> Result<Option<Guard<Shared>>> {
+async fn take(client: &Client, name: &str, kind: Kind) -> Result<Option<Guard<SharedHold>>> {
     let wait = WAIT;
     match kind {
         Kind::Mutex | Kind::All | Kind::Latch | Kind::Barrier | Kind::Election => {

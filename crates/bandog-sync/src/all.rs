@@ -23,7 +23,7 @@ use bandog_core::{Error, MAX_TTL, Moment, Result};
 pub use self::guard::AllGuard;
 use crate::{
     Guard, Mutex, RwLock, Semaphore,
-    guard::Shared,
+    guard::SharedHold,
     handle::Handle,
     lock::Lock,
     pause::{check_timer, pause},
@@ -140,7 +140,7 @@ enum Limit {
 }
 
 /// The guards that a call has so far, in the order of the caller.
-type Guards = Vec<Option<Guard<Shared>>>;
+type Guards = Vec<Option<Guard<SharedHold>>>;
 
 impl All {
     pub(crate) fn of(locks: Vec<Lock>) -> Self {

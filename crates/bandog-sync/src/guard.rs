@@ -36,9 +36,9 @@ use crate::{
 ///
 /// The drop of a guard releases the lock in the background. [`Guard::release`] does the same and reports the result.
 ///
-/// `S` says whether other holders can have the lock at the same time: [`Exclusive`] or [`Shared`].
+/// `S` says whether other holders can have the lock at the same time: [`ExclusiveHold`] or [`SharedHold`].
 #[must_use = "a lock is released as soon as its guard is dropped"]
-pub struct Guard<S = Exclusive> {
+pub struct Guard<S = ExclusiveHold> {
     turn: Arc<Turn>,
     handle: Arc<Handle>,
     sharing: PhantomData<fn() -> S>,
@@ -46,12 +46,12 @@ pub struct Guard<S = Exclusive> {
 
 /// The sharing of a mutex, of the writer of a read-write lock, and of a leader: nobody else holds the lock.
 #[derive(Debug)]
-pub enum Exclusive {}
+pub enum ExclusiveHold {}
 
 /// The sharing of a reader and of permits: others can hold the lock at the same time. The guards of several locks have it
 /// too, because the locks can be of any kind.
 #[derive(Debug)]
-pub enum Shared {}
+pub enum SharedHold {}
 
 impl<S> Guard<S> {
     pub(crate) fn of(turn: Arc<Turn>, handle: Arc<Handle>) -> Self {
@@ -249,7 +249,7 @@ impl Guard {
     }
 
     /// Turns the lock of a writer into the lock of a reader. See [`crate::WriteGuard::downgrade`].
-    pub(crate) async fn downgrade(self) -> Result<Guard<Shared>> {
+    pub(crate) async fn downgrade(self) -> Result<Guard<SharedHold>> {
         let key = self.key().clone();
         let Some(turn) = Arc::into_inner(self.turn) else {
             let message = "the owner has other guards of this lock, so it cannot become a read lock";
@@ -274,7 +274,7 @@ impl Guard {
 }
 
 /// The same guard, for code that treats all holders alike.
-impl From<Guard> for Guard<Shared> {
+impl From<Guard> for Guard<SharedHold> {
     fn from(guard: Guard) -> Self {
         Self::of(guard.turn, guard.handle)
     }

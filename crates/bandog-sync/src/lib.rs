@@ -53,7 +53,7 @@ pub use barrier::{Arrival, Barrier};
 pub use client::Client;
 pub use detached::Token;
 pub use election::{Election, Leader, Leadership, Observer};
-pub use guard::{Exclusive, Expiring, Guard, Lost, Shared};
+pub use guard::{ExclusiveHold, Expiring, Guard, Lost, SharedHold};
 #[doc(hidden)]
 pub use handle::OutageReporter;
 pub use health::Health;

@@ -4,7 +4,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use bandog_core::{Kind, Result};
 
-use crate::{Client, Guard, Owner, guard::Shared, handle::Handle, lock::Lock, lock_options::lock_options};
+use crate::{Client, Guard, Owner, guard::SharedHold, handle::Handle, lock::Lock, lock_options::lock_options};
 
 /// A named lock with many readers or one writer, among all clients of the same store.
 ///
@@ -87,7 +87,7 @@ impl RwLock {
     /// # Cancel safety
     /// If the future is dropped, the call leaves the queue. If the store grants the lock after that, the lock goes to
     /// other waiting readers or is released.
-    pub async fn read(&self) -> Result<Guard<Shared>> {
+    pub async fn read(&self) -> Result<Guard<SharedHold>> {
         self.read.acquire().await
     }
 
@@ -98,7 +98,7 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`RwLock::read`].
-    pub async fn try_read(&self) -> Result<Option<Guard<Shared>>> {
+    pub async fn try_read(&self) -> Result<Option<Guard<SharedHold>>> {
         self.try_read_for(Duration::ZERO).await
     }
 
@@ -110,7 +110,7 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`RwLock::read`].
-    pub async fn try_read_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
+    pub async fn try_read_for(&self, limit: Duration) -> Result<Option<Guard<SharedHold>>> {
         self.read.try_acquire_for(limit).await
     }
 
@@ -130,7 +130,7 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// If the future is dropped, first the body is dropped, and then the lock is released.
-    pub async fn run_read<T>(&self, body: impl AsyncFnOnce(&Guard<Shared>) -> T) -> Result<T> {
+    pub async fn run_read<T>(&self, body: impl AsyncFnOnce(&Guard<SharedHold>) -> T) -> Result<T> {
         self.read.run(body).await
     }
 
@@ -212,7 +212,7 @@ impl WriteGuard {
     ///
     /// # Cancel safety
     /// If the future is dropped, the lock is released, as a write lock or as a read lock.
-    pub async fn downgrade(self) -> Result<Guard<Shared>> {
+    pub async fn downgrade(self) -> Result<Guard<SharedHold>> {
         self.0.downgrade().await
     }
 
@@ -244,7 +244,7 @@ impl From<WriteGuard> for Guard {
 }
 
 /// The same guard, for code that treats readers and writers alike.
-impl From<WriteGuard> for Guard<Shared> {
+impl From<WriteGuard> for Guard<SharedHold> {
     fn from(guard: WriteGuard) -> Self {
         guard.0.into()
     }

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Kind, Result};
 
-use crate::{Client, Guard, guard::Shared, handle::Handle, lock::Lock, lock_options::lock_options};
+use crate::{Client, Guard, guard::SharedHold, handle::Handle, lock::Lock, lock_options::lock_options};
 
 /// A named number of permits, among all clients of the same store. A call takes one permit, or another number of permits
 /// ([`Semaphore::permits`]), and gets all of them or none.
@@ -82,7 +82,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If the future is dropped, the call leaves the queue. If the store grants the permits after that, they go to the
     /// next waiting call or are released.
-    pub async fn acquire(&self) -> Result<Guard<Shared>> {
+    pub async fn acquire(&self) -> Result<Guard<SharedHold>> {
         self.lock.acquire().await
     }
 
@@ -94,7 +94,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<Guard<Shared>>> {
+    pub async fn try_acquire(&self) -> Result<Option<Guard<SharedHold>>> {
         self.lock.try_acquire_for(Duration::ZERO).await
     }
 
@@ -106,7 +106,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].
-    pub async fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
+    pub async fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard<SharedHold>>> {
         self.lock.try_acquire_for(limit).await
     }
 
@@ -126,7 +126,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// If the future is dropped, first the body is dropped, and then the permits are released.
-    pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard<Shared>) -> T) -> Result<T> {
+    pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard<SharedHold>) -> T) -> Result<T> {
         self.lock.run(body).await
     }
 

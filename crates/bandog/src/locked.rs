@@ -7,7 +7,7 @@ use std::{
     task::Poll,
 };
 
-use crate::{Client, Error, Guard, Lost, Mutex, RwLock, Semaphore, Shared, WriteGuard};
+use crate::{Client, Error, Guard, Lost, Mutex, RwLock, Semaphore, SharedHold, WriteGuard};
 
 /// The return type of a locked function, which is a function under `#[bandog::locked]`.
 #[diagnostic::on_unimplemented(
@@ -145,7 +145,7 @@ pub async fn until_lost<R>(mut lost: Lost, body: impl Future<Output = R>) -> Opt
 }
 
 /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
-pub async fn end<R>(guard: impl Into<Guard<Shared>>, value: Option<R>, otherwise: Otherwise<R>) -> R {
+pub async fn end<R>(guard: impl Into<Guard<SharedHold>>, value: Option<R>, otherwise: Otherwise<R>) -> R {
     let guard = guard.into();
     let key = guard.key().clone();
     let released = guard.release().await;
@@ -163,7 +163,7 @@ pub fn never<T>() -> T {
 pub mod blocking {
     use super::Otherwise;
     use crate::blocking::{Client, Guard, Mutex, RwLock, Semaphore};
-    use crate::{Error, Result, Shared};
+    use crate::{Error, Result, SharedHold};
 
     /// A client that can make blocking locks. The generated code calls a method and not a function, because a method
     /// call also works on a reference or another pointer to a client. The methods have long names, because the
@@ -214,7 +214,7 @@ pub mod blocking {
     }
 
     /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
-    pub fn end<R>(guard: impl Into<Guard<Shared>>, value: R, otherwise: Otherwise<R>) -> R {
+    pub fn end<R>(guard: impl Into<Guard<SharedHold>>, value: R, otherwise: Otherwise<R>) -> R {
         let guard = guard.into();
         let (key, lost) = (guard.key().clone(), guard.is_lost());
         let released = guard.release();

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ConnectOptions, Guard, Shared};
+use bandog::{Client, ConnectOptions, Guard, SharedHold};
 use bandog_testkit::{RedisServer, eventually};
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -35,7 +35,7 @@ async fn connect(server: &RedisServer, ttl: Duration) -> Client {
 }
 
 /// Starts a task that waits for permits. It returns the guard and the time of the grant.
-fn waits(client: &Client, take: u32) -> JoinHandle<(Guard<Shared>, Instant)> {
+fn waits(client: &Client, take: u32) -> JoinHandle<(Guard<SharedHold>, Instant)> {
     let semaphore = client.semaphore("gpus", LIMIT).permits(take);
     tokio::spawn(async move { (semaphore.acquire().await.expect("granted"), Instant::now()) })
 }

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog::{AnyLock, Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, Shared, backend::Kind};
+use bandog::{AnyLock, Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, SharedHold, backend::Kind};
 
 use crate::fault::Fault;
 
@@ -77,7 +77,7 @@ impl Handle {
 
     /// Waits for the lock: for at most `wait`, or without a limit if `wait` is none. None if the lock was busy for the whole
     /// time.
-    pub(crate) async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Guard<Shared>>> {
+    pub(crate) async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Guard<SharedHold>>> {
         if let Some(wait) = wait {
             return self.try_lock_for(wait).await;
         }
@@ -90,7 +90,7 @@ impl Handle {
     }
 
     /// Waits for the lock, for at most `wait`. None if the lock was busy for the whole time.
-    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard<Shared>>> {
+    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard<SharedHold>>> {
         match self {
             Self::Mutex(mutex) => Ok(mutex.try_lock_for(wait).await?.map(Guard::into)),
             Self::Read(lock) => lock.try_read_for(wait).await,

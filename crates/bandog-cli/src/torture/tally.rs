@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Error, ErrorKind, Guard, Result, Shared, backend::Kind};
+use bandog::{Error, ErrorKind, Guard, Result, SharedHold, backend::Kind};
 use bandog_judge::{Breach, Grant, Ledger};
 
 use super::plan::{self, Plan};
@@ -49,7 +49,7 @@ type HoldNumber = u64;
 #[derive(Debug)]
 struct Holder {
     worker: usize,
-    guard: Arc<Guard<Shared>>,
+    guard: Arc<Guard<SharedHold>>,
     /// The time at which another worker got the lock, although this one was not notified of a loss.
     overtaken: Option<Instant>,
     behind: Option<Behind>,
@@ -147,8 +147,8 @@ impl Tally {
         name: usize,
         worker: usize,
         kind: Kind,
-        guard: Guard<Shared>,
-    ) -> (HoldNumber, Arc<Guard<Shared>>) {
+        guard: Guard<SharedHold>,
+    ) -> (HoldNumber, Arc<Guard<SharedHold>>) {
         let guard = Arc::new(guard);
         let mut state = self.state();
         let state = &mut *state;
@@ -227,7 +227,7 @@ impl Tally {
     }
 
     /// The worker does not use the lock any more.
-    pub(super) fn ended(&self, number: HoldNumber, guard: &Guard<Shared>) -> Use {
+    pub(super) fn ended(&self, number: HoldNumber, guard: &Guard<SharedHold>) -> Use {
         let mut state = self.state();
         let holder = state.holders.remove(&number);
         let figures = &mut state.figures;

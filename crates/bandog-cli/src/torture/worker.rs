@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bandog::{Client, Guard, Shared};
+use bandog::{Client, Guard, SharedHold};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
@@ -101,7 +101,7 @@ async fn stop(stopped: &mut watch::Receiver<bool>) {
 
 impl Tally {
     /// Claims the lock until it is granted. Counts errors. `limit`: the time limit of one call.
-    async fn until_granted(&self, handle: &Handle, limit: Duration) -> Guard<Shared> {
+    async fn until_granted(&self, handle: &Handle, limit: Duration) -> Guard<SharedHold> {
         loop {
             match handle.try_lock_for(limit).await {
                 Ok(Some(guard)) => return guard,

@@ -3,7 +3,7 @@
 use std::{ops::Deref, time::Duration};
 
 use bandog::{
-    AnyLock, Client, Guard, Leadership, Lost, Mutex, Owner, Result, RwLock, Semaphore, Shared, WriteGuard,
+    AnyLock, Client, Guard, Leadership, Lost, Mutex, Owner, Result, RwLock, Semaphore, SharedHold, WriteGuard,
     backend::ClaimId,
 };
 
@@ -22,7 +22,7 @@ pub(super) enum Handle {
 
 /// The guard of a call.
 pub(super) enum Held {
-    Guard(Guard<Shared>),
+    Guard(Guard<SharedHold>),
     Writer(WriteGuard),
 }
 

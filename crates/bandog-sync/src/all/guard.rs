@@ -5,7 +5,7 @@ use std::time::Duration;
 use bandog_core::{Fence, Result, SqlStatement};
 use futures_util::future::join_all;
 
-use crate::{Expiring, Guard, Lost, guard::Shared};
+use crate::{Expiring, Guard, Lost, guard::SharedHold};
 
 /// Several held locks. They stay held until this guard is released or dropped, or until one of them is lost.
 ///
@@ -16,16 +16,16 @@ use crate::{Expiring, Guard, Lost, guard::Shared};
 #[derive(Debug)]
 #[must_use = "the locks are released as soon as their guard is dropped"]
 pub struct AllGuard {
-    guards: Vec<Guard<Shared>>,
+    guards: Vec<Guard<SharedHold>>,
 }
 
 impl AllGuard {
-    pub(super) fn new(guards: Vec<Guard<Shared>>) -> Self {
+    pub(super) fn new(guards: Vec<Guard<SharedHold>>) -> Self {
         Self { guards }
     }
 
     /// The guards of the single locks, in the order in which the locks were given to [`crate::all`].
-    pub fn guards(&self) -> &[Guard<Shared>] {
+    pub fn guards(&self) -> &[Guard<SharedHold>] {
         &self.guards
     }
 

@@ -8,7 +8,7 @@ use super::{
     Expiring, Lost, thread,
     wait::{answer, wait},
 };
-use crate::{Exclusive, Shared, Token};
+use crate::{ExclusiveHold, SharedHold, Token};
 
 /// A lock that this thread holds. It stays held until this guard is released or dropped, or until the lock is lost.
 ///
@@ -30,7 +30,7 @@ use crate::{Exclusive, Shared, Token};
 /// The drop of a guard releases the lock in the background. [`Guard::release`] does the same and reports the result.
 #[derive(Debug)]
 #[must_use = "a lock is released as soon as its guard is dropped"]
-pub struct Guard<S = Exclusive> {
+pub struct Guard<S = ExclusiveHold> {
     guard: crate::Guard<S>,
     /// Makes this type `Sync` but not `Send`, like a `MutexGuard`.
     not_send: PhantomData<MutexGuard<'static, ()>>,
@@ -161,14 +161,14 @@ impl Guard {
         wait(self.guard.fence_sql())
     }
 
-    pub(super) fn downgrade(self) -> Result<Guard<Shared>> {
+    pub(super) fn downgrade(self) -> Result<Guard<SharedHold>> {
         thread::may_block("downgrade").map_err(|error| error.at(self.key()))?;
         wait(self.guard.downgrade()).map(Guard::new)
     }
 }
 
 /// The same guard, for code that treats all holders alike.
-impl From<Guard> for Guard<Shared> {
+impl From<Guard> for Guard<SharedHold> {
     fn from(guard: Guard) -> Self {
         Self::new(guard.guard.into())
     }

@@ -5,7 +5,7 @@ use std::{ops::Deref, time::Duration};
 use bandog_core::Result;
 
 use super::{Guard, lock};
-use crate::{Owner, Shared, lock::Lock, lock_options::lock_options};
+use crate::{Owner, SharedHold, lock::Lock, lock_options::lock_options};
 
 /// A named lock with many readers or one writer, among all processes that share the store. See [`crate::RwLock`].
 ///
@@ -50,7 +50,7 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`crate::RwLock::read`], and `ErrorKind::Misused` in async code.
-    pub fn read(&self) -> Result<Guard<Shared>> {
+    pub fn read(&self) -> Result<Guard<SharedHold>> {
         lock::acquire(&self.read)
     }
 
@@ -58,7 +58,7 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`crate::RwLock::try_read`], and `ErrorKind::Misused` in async code.
-    pub fn try_read(&self) -> Result<Option<Guard<Shared>>> {
+    pub fn try_read(&self) -> Result<Option<Guard<SharedHold>>> {
         self.try_read_for(Duration::ZERO)
     }
 
@@ -66,7 +66,7 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`crate::RwLock::try_read_for`], and `ErrorKind::Misused` in async code.
-    pub fn try_read_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
+    pub fn try_read_for(&self, limit: Duration) -> Result<Option<Guard<SharedHold>>> {
         lock::try_acquire_for(&self.read, limit)
     }
 
@@ -74,7 +74,7 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`RwLock::read`], and `ErrorKind::Lost` if the lock was lost before the body ended.
-    pub fn run_read<T>(&self, body: impl FnOnce(&Guard<Shared>) -> T) -> Result<T> {
+    pub fn run_read<T>(&self, body: impl FnOnce(&Guard<SharedHold>) -> T) -> Result<T> {
         lock::run(&self.read, body)
     }
 
@@ -122,7 +122,7 @@ impl WriteGuard {
     ///
     /// # Errors
     /// As [`crate::WriteGuard::downgrade`], and `ErrorKind::Misused` in async code.
-    pub fn downgrade(self) -> Result<Guard<Shared>> {
+    pub fn downgrade(self) -> Result<Guard<SharedHold>> {
         self.0.downgrade()
     }
 
@@ -151,7 +151,7 @@ impl From<WriteGuard> for Guard {
 }
 
 /// The same guard, for code that treats readers and writers alike.
-impl From<WriteGuard> for Guard<Shared> {
+impl From<WriteGuard> for Guard<SharedHold> {
     fn from(guard: WriteGuard) -> Self {
         guard.0.into()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bandog_core::Result;
 
 use super::{Guard, calls::blocking_calls, lock};
-use crate::{Shared, lock::Lock, lock_options::lock_options};
+use crate::{SharedHold, lock::Lock, lock_options::lock_options};
 
 /// A named number of permits, among all processes that share the store. See [`crate::Semaphore`].
 ///
@@ -47,7 +47,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`crate::Semaphore::acquire`], and `ErrorKind::Misused` in async code.
-    pub fn acquire(&self) -> Result<Guard<Shared>> {
+    pub fn acquire(&self) -> Result<Guard<SharedHold>> {
         lock::acquire(&self.semaphore.lock)
     }
 
@@ -55,7 +55,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`crate::Semaphore::try_acquire`], and `ErrorKind::Misused` in async code.
-    pub fn try_acquire(&self) -> Result<Option<Guard<Shared>>> {
+    pub fn try_acquire(&self) -> Result<Option<Guard<SharedHold>>> {
         self.try_acquire_for(Duration::ZERO)
     }
 
@@ -63,7 +63,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`crate::Semaphore::try_acquire_for`], and `ErrorKind::Misused` in async code.
-    pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard<Shared>>> {
+    pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard<SharedHold>>> {
         lock::try_acquire_for(&self.semaphore.lock, limit)
     }
 
@@ -71,7 +71,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`Semaphore::acquire`], and `ErrorKind::Lost` if the permits were lost before the body ended.
-    pub fn run<T>(&self, body: impl FnOnce(&Guard<Shared>) -> T) -> Result<T> {
+    pub fn run<T>(&self, body: impl FnOnce(&Guard<SharedHold>) -> T) -> Result<T> {
         lock::run(&self.semaphore.lock, body)
     }
 

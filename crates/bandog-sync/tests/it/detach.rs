@@ -2,13 +2,13 @@
 
 use bandog_conformance::wrap::{Capped, Fate, Lossy};
 use bandog_core::{Clock, ErrorKind, Inspect, Memory};
-use bandog_sync::{Client, Guard, Shared, Token};
+use bandog_sync::{Client, Guard, SharedHold, Token};
 use tokio::time;
 
 use crate::kit::{client, held, key, kind, memory, ms, paused, waiting};
 
 /// A guard of each kind of lock, with a fixed lease of an hour.
-async fn leased(client: &Client) -> Vec<Guard<Shared>> {
+async fn leased(client: &Client) -> Vec<Guard<SharedHold>> {
     let lease = ms(3_600_000);
     vec![
         client.mutex("mutex").lease(lease).lock().await.unwrap().into(),

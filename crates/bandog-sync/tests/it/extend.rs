@@ -4,13 +4,13 @@ use std::{cell::Cell, future};
 
 use bandog_conformance::wrap::{Counting, Fate, Lossy};
 use bandog_core::{Clock, ErrorKind, Inspect, Memory};
-use bandog_sync::{Client, Guard, Shared};
+use bandog_sync::{Client, Guard, SharedHold};
 use tokio::time;
 
 use crate::kit::{client, key, kind, memory, ms, paused, soon};
 
 /// A guard of each kind of lock, with a fixed lease of 3 s.
-async fn leased(client: &Client) -> Vec<Guard<Shared>> {
+async fn leased(client: &Client) -> Vec<Guard<SharedHold>> {
     let (lease, rwlock) = (ms(3000), client.rwlock("read").lease(ms(3000)));
     vec![
         client.mutex("mutex").lease(lease).lock().await.unwrap().into(),

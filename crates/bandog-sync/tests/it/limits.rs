@@ -1,13 +1,13 @@
 //! Calls for a semaphore with different limits and numbers of permits in one client: each call gets its own answer.
 
 use bandog_core::{Error, ErrorKind};
-use bandog_sync::{Client, Guard, Shared, all};
+use bandog_sync::{Client, Guard, SharedHold, all};
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::kit::{client, memory, ms, soon};
 
 /// A call that waits, and has arrived in the engine.
-async fn acquire(client: &Client, limit: u32, permits: u32) -> JoinHandle<Result<Guard<Shared>, Error>> {
+async fn acquire(client: &Client, limit: u32, permits: u32) -> JoinHandle<Result<Guard<SharedHold>, Error>> {
     let semaphore = client.semaphore("gpu", limit).permits(permits);
     let call = tokio::spawn(async move { semaphore.acquire().await });
     yield_now().await;

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use bandog::{Client, ErrorKind, Guard, Shared};
+use bandog::{Client, ErrorKind, Guard, SharedHold};
 use bandog_testkit::{RedisCluster, RedisServer};
 
 const LEASE: Duration = Duration::from_secs(5);
 const EXTENDED: Duration = Duration::from_secs(600);
 
 /// A guard of each kind of lock.
-async fn leased(client: &Client) -> Vec<Guard<Shared>> {
+async fn leased(client: &Client) -> Vec<Guard<SharedHold>> {
     vec![
         client.mutex("mutex").lease(LEASE).lock().await.unwrap().into(),
         client.mutex("fair").fair().lease(LEASE).lock().await.unwrap().into(),

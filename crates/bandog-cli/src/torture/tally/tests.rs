@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use bandog::{Client, ConnectOptions, Guard, Shared, backend::Kind};
+use bandog::{Client, ConnectOptions, Guard, SharedHold, backend::Kind};
 
 use super::{
     super::{
@@ -25,7 +25,7 @@ fn tally(family: Family) -> Tally {
 }
 
 /// The lock of this name, with this fence.
-async fn guard(client: &Client, name: &str, fence: u64) -> Guard<Shared> {
+async fn guard(client: &Client, name: &str, fence: u64) -> Guard<SharedHold> {
     loop {
         let guard = client.mutex(name).lock().await.unwrap();
         if guard.fence().get() == fence {
