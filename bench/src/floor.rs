@@ -5,8 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redis::{AsyncConnectionConfig, ConnectionInfo, IntoConnectionInfo, Script, aio::MultiplexedConnection};
 
-const CLAIM: &str = include_str!("../../crates/bandog-redis/src/lua/claim.lua");
-const RELEASE: &str = include_str!("../../crates/bandog-redis/src/lua/release.lua");
+const CLAIM: &str = concat!(
+    include_str!("../../crates/bandog-redis/src/lua/offer.lua"),
+    include_str!("../../crates/bandog-redis/src/lua/claim.lua")
+);
+const RELEASE: &str = concat!(
+    include_str!("../../crates/bandog-redis/src/lua/offer.lua"),
+    include_str!("../../crates/bandog-redis/src/lua/release.lua")
+);
 /// A claim without a fence. The difference between the times of this claim and of `CLAIM` is the cost of the fence.
 const PLAIN_CLAIM: &str = include_str!("lua/plain_claim.lua");
 

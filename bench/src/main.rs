@@ -3,6 +3,7 @@
 
 mod backends;
 mod cluster;
+mod codec;
 mod contend;
 mod cron;
 mod curator;
@@ -42,7 +43,7 @@ use self::{
 #[derive(Parser)]
 struct Args {
     /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry,
-    /// held, scale, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
+    /// held, scale, codec, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
     /// -handoff, -idle, -held, -bloat, -latches, -claims, curator, backends, or a part of it: backends-cycles, -handoff, -killed, older, schedule, or a
     /// part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
@@ -146,6 +147,7 @@ fn main() -> ExitCode {
             held::measure(report, hold, few(100_000), target);
             scale::measure(report);
         }),
+        ("codec", &codec::measure),
         ("cron", &cron::measure),
         ("records", &records::measure),
         ("kinds", &|report| kinds::measure(report, args.redisson.as_deref())),

@@ -10,6 +10,7 @@ use crate::tally::Tally;
 
 /// The packages that have tests with random inputs. The names of these tests begin with `fuzz_`.
 const PACKAGES: &[&str] = &[
+    "bandog-codec",
     "bandog-core",
     "bandog-cron",
     "bandog-macros",
@@ -27,7 +28,8 @@ pub(crate) fn run(inputs: u32, seed: Option<u64>) -> Result<(), Fault> {
     let (start, mut tally, mut tried) = (Instant::now(), Tally::default(), Tried::default());
     let mut command = step::cargo(&[
         "test",
-        "--release",
+        "--profile",
+        "bench",
         "--locked",
         "--no-fail-fast",
         "--features",

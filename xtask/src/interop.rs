@@ -15,16 +15,19 @@ const RUST: &str = "interop/Cargo.toml";
 
 /// Maven's arguments for Redisson 4.7.0.
 const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
+/// Maven's arguments for the codecs of Redisson 4.7.0.
+const CODECS: &[&str] = &["--file", "interop/java/codecs.xml"];
 /// Maven's arguments for Curator 5.9.0.
 const CURATOR: &[&str] = &["--file", "interop/java/curator.xml"];
 /// Maven's arguments for ShedLock 6.10.0.
 const SHEDLOCK: &[&str] = &["--file", "interop/java/shedlock.xml"];
 /// Maven's arguments for Quartz 2.5.2, which is only measured.
 const QUARTZ: &[&str] = &["--file", "interop/java/quartz.xml"];
-/// The Java sides, as Maven's arguments: both versions of Redisson, Curator, ShedLock and Quartz.
+/// The Java sides, as Maven's arguments: both versions of Redisson, its codecs, Curator, ShedLock and Quartz.
 const JAVA: &[&[&str]] = &[
     REDISSON,
     &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
+    CODECS,
     CURATOR,
     SHEDLOCK,
     QUARTZ,

@@ -17,7 +17,7 @@ const COMPARED: [&str; 10] =
 /// Measures bandog and the floor (the scripts of a lock without bandog), in one process.
 pub(crate) fn bench(args: &[String]) -> Result<(), Fault> {
     tools::ensure(ALL_SERVERS)?;
-    let run = ["run", "--release", "--locked", "--package", "bandog-bench", "--"];
+    let run = ["run", "--profile", "bench", "--locked", "--package", "bandog-bench", "--"];
     step::run("the benchmark", step::cargo(&run).args(args))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn compare(old: Option<&Path>, args: &[String]) -> Result<(), Fault> 
     tools::require(&[JDK, MAVEN])?;
     tools::ensure(ALL_SERVERS)?;
     let folders = interop::build_current_java()?;
-    let mut bench = step::cargo(&["run", "--release", "--locked", "--package", "bandog-bench", "--"]);
+    let mut bench = step::cargo(&["run", "--profile", "bench", "--locked", "--package", "bandog-bench", "--"]);
     bench.args(folders);
     bench.args(old.iter().flat_map(|old| [Path::new("--old"), old])).args(args);
     if args.is_empty() {

@@ -39,8 +39,8 @@ const NOT_ON_MYSQL: &[(&str, &str)] = &[
 
 /// The environment variable with the number of test programs that run at the same time.
 const LANES: &str = "BANDOG_TEST_LANES";
-/// The default of [`LANES`]. Most tests wait for timers and for servers, so one program does not use two cores.
-const DEFAULT_LANES: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not zero");
+/// The default of [`LANES`]. Most tests wait for timers and for servers, so three programs use two cores.
+const DEFAULT_LANES: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not zero");
 
 /// The arguments of cargo for every run of the tests.
 ///

@@ -37,11 +37,22 @@ const LONG: &[&str] = &[
 const ALONE: &[&str] = &["bandog-cli demo", "bandog-storm it"];
 
 /// The programs of long proofs, which also run one at a time. Only `cargo xtask prove` runs them.
-pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-exits servers", "bandog-storm servers"];
+pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-storm servers"];
 
 /// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
 /// the machine has cores.
-const WAITING: &[&str] = &["bandog-quorum it", "bandog-redis laws", "bandog-sqlite laws", "bandog-zookeeper laws"];
+const WAITING: &[&str] = &[
+    "bandog-quorum it",
+    "bandog-redis laws",
+    "bandog-sql laws",
+    "bandog-sql mysql_laws",
+    "bandog-sqlite laws",
+    "bandog-zookeeper laws",
+];
+
+/// Programs with tests that have a long form (`BANDOG_TEST_LONG=1`), and a part of the names of these tests. They are proofs,
+/// too.
+const LONG_FORMS: &[(&str, &str)] = &[("bandog-sql unit tests", "same_rules")];
 
 /// The environment variable with the number of tests that a program runs at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -70,10 +81,13 @@ pub(crate) fn build(what: &str, args: &[&str]) -> Result<Option<Vec<TestProgram>
     Ok(built.then_some(programs))
 }
 
-/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`] or [`WAITING`] is not among these programs, which are all programs.
+/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`], [`WAITING`] or [`LONG_FORMS`] is not among these programs, which are
+/// all programs.
 pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
     let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
-    match LONG.iter().chain(ALONE).chain(PROOFS).chain(WAITING).find(|name| !is_built(name)) {
+    let long_forms = LONG_FORMS.iter().map(|(name, _)| name);
+    let mut names = LONG.iter().chain(ALONE).chain(PROOFS).chain(WAITING).chain(long_forms);
+    match names.find(|name| !is_built(name)) {
         Some(name) => Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask"))),
         None => Ok(()),
     }
@@ -89,9 +103,14 @@ pub(crate) fn run(mut programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &m
     Ok(run_in_lanes(alone, NonZeroUsize::MIN, tally)? && succeeded)
 }
 
-/// Runs the programs of [`PROOFS`], one at a time. Returns whether all have succeeded.
+/// Runs the programs of [`PROOFS`] and the tests of [`LONG_FORMS`], one program at a time. Returns whether all have
+/// succeeded.
 pub(crate) fn prove(mut programs: Vec<TestProgram>, tally: &mut Tally) -> Result<bool, Fault> {
-    programs.retain(|program| PROOFS.contains(&program.name.as_str()));
+    programs.retain_mut(|program| {
+        let long_form = LONG_FORMS.iter().find(|(name, _)| program.name == *name);
+        program.args.extend(long_form.map(|(_, tests)| (*tests).to_owned()));
+        long_form.is_some() || PROOFS.contains(&program.name.as_str())
+    });
     run_in_lanes(programs, NonZeroUsize::MIN, tally)
 }
 

@@ -22,6 +22,7 @@ const NAME: &str = "line";
 const QUEUE: &str = "redisson_lock_queue:{line}";
 /// The script that renews places, composed as in bandog-redis.
 const RENEW: &str = concat!(
+    include_str!("../../../crates/bandog-redis/src/lua/offer.lua"),
     include_str!("../../../crates/bandog-redis/src/lua/common.lua"),
     include_str!("../../../crates/bandog-redis/src/lua/queue.lua"),
     include_str!("../../../crates/bandog-redis/src/lua/fair_renew.lua")

@@ -123,7 +123,7 @@ Examples:
   bandog lock import --lease 1h -- ./import.sh    for one hour at most
   bandog lock deploy --fair -- ./deploy.sh        first come, first served
   bandog lock catalogue --shared -- ./export.sh   beside other readers
-  bandog lock catalogue --exclusive -- ./load.sh  while nobody reads
+  bandog lock catalogue --exclusive -- ./load.sh  without readers
   bandog lock gpu --permits 2 --of 8 -- ./train   2 of 8 permits
   bandog lock stock --also orders -- ./book       both or none
   bandog lock nightly --wait 0s -E 0 -- ./report  a skipped run counts as success

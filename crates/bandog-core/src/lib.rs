@@ -6,6 +6,8 @@
 //! implementation over records. All other parts are the same for all backends, and are in the crate `bandog-sync`:
 //! waiting, queues, re-entry, and the watchdog (the background task that renews leases).
 //!
+//! A backend may also have [`structures`]: maps, queues and other objects.
+//!
 //! [`Memory`] is the reference backend. This crate opens no socket.
 //!
 //! This crate is for authors of backends. A program that uses locks needs only the `bandog` crate.
@@ -35,6 +37,7 @@ mod records;
 mod row;
 mod sql_statement;
 mod step;
+pub mod structures;
 mod subscription;
 mod unused;
 mod url_text;

@@ -1,5 +1,6 @@
 //! The reference backend, which keeps its data in maps of this process.
 
+mod objects;
 mod record_table;
 mod records;
 mod subscribers;
@@ -15,11 +16,13 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use self::{record_table::RecordTable, subscribers::Subscribers};
+use self::{objects::Objects, record_table::RecordTable, subscribers::Subscribers};
 use crate::{
     Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind, Latches,
     Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal, Result,
-    Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict, leases::no_fence_sql,
+    Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
+    leases::no_fence_sql,
+    structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures},
 };
 
 /// Maximum number of names in a part of all names.
@@ -54,6 +57,9 @@ struct MemoryState {
     /// The greatest fence of a name that was deleted. The fences of new names begin after it.
     forgotten: u64,
     records: RecordTable,
+    objects: Objects,
+    /// The subscribers of the elements of objects.
+    element_subscribers: Subscribers,
     subscribers: Subscribers,
     /// The rows of the registry, with the time at which each row expires.
     members: HashMap<ClientId, (Member, Moment)>,
@@ -245,6 +251,38 @@ impl Inspect for Memory {
 }
 
 impl Latches for Memory {}
+
+#[async_trait]
+impl Structures for Memory {
+    async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>> {
+        let (mut state, now) = self.state_and_time();
+        state.objects.expire(now);
+        let apply = |op| {
+            let (reply, grown) = objects::run(&mut state.objects, op, now);
+            grown.map(|key| state.element_subscribers.notify(&key, None));
+            reply
+        };
+        ops.iter().map(apply).collect()
+    }
+
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+        let (mut state, now) = self.state_and_time();
+        state.objects.expire(now);
+        objects::page(&state.objects, key, part, from, about)
+    }
+
+    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+        let (mut state, now) = self.state_and_time();
+        state.objects.expire(now);
+        objects::objects(&state.objects, pattern, from, now)
+    }
+
+    async fn subscribe_elements(&self, key: &Key, _: Source, notifier: Notifier) -> Result<Subscription> {
+        let id = self.state().element_subscribers.add(key, None, notifier);
+        let (shared, key) = (self.clone(), key.clone());
+        Ok(Subscription::new(move || shared.state().element_subscribers.remove(&key, id)))
+    }
+}
 
 impl MemoryState {
     /// Applies a step. If other claims can get the key after the step, their subscribers are notified.

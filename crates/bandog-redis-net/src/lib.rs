@@ -9,6 +9,7 @@
 mod cluster;
 mod dial;
 mod dialler;
+mod glob;
 mod keys;
 mod link;
 mod options;
@@ -25,6 +26,7 @@ mod sink;
 mod slots;
 mod subscriptions;
 
+pub use glob::redis_glob;
 pub use keys::Keys;
 pub use link::Link;
 pub use options::{FurtherOptions, Options};

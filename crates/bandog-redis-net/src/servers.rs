@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Result, Subscription};
+use bandog_core::{Error, Notifier, Result, Subscription};
 use futures_util::FutureExt;
 use redis::{Pipeline, Value};
 use tokio::sync::watch;
@@ -23,7 +23,7 @@ use crate::{
     script::{ScriptForm, Scripts},
     server::Server,
     sink::Sink,
-    subscriptions::{SubscribeResult, Subscriptions},
+    subscriptions::{SubscribeResult, Subscriptions, watched},
 };
 
 /// The servers of one store: a server, the master that sentinels name, or the nodes of a cluster.
@@ -94,6 +94,11 @@ impl Servers {
     /// The options.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Whether the servers are the nodes of a cluster.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.kind, Kind::Cluster(_))
     }
 
     /// The address without user and password, for messages: see [`Options::store`].
@@ -228,6 +233,18 @@ impl Servers {
             },
             Kind::Cluster(cluster) => cluster.subscribe(channel, sink).boxed().await,
         }
+    }
+
+    /// Calls the notifier after each change of this key by any client, and after the connection was lost. It can be called
+    /// without a reason. If the user has no right to `CLIENT TRACKING`, the returned subscription is silent.
+    ///
+    /// # Errors
+    /// As [`Servers::subscribe`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the subscriber is removed.
+    pub async fn watch(&self, key: &str, notifier: Notifier) -> Result<Subscription> {
+        self.subscribe(&watched::channel(key), Sink::of(notifier)).await
     }
 
     /// Whether the server has confirmed the subscription to this channel.

@@ -7,6 +7,7 @@
 mod channels;
 mod connection;
 mod shared;
+pub(crate) mod watched;
 
 use std::sync::{Arc, Mutex, atomic::AtomicBool};
 

@@ -12,7 +12,6 @@ mod answers;
 mod check;
 #[cfg(test)]
 mod fuzz;
-mod glob;
 mod inspect;
 mod latches;
 mod leases;

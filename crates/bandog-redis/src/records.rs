@@ -14,12 +14,11 @@ use bandog_core::{
     Error, ErrorKind, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
     Swapped, Swaps, Version,
 };
-use bandog_redis_net::{Keys, ScriptForm, Sink, reply::text};
+use bandog_redis_net::{Keys, ScriptForm, Sink, redis_glob, reply::text};
 use futures_util::FutureExt;
 use redis::{Cmd, Pipeline, Value};
 
 use crate::{
-    glob::redis_glob,
     leases::Redis,
     names::{Channel, HistoryKey, INDEX},
     refusal, script, slots,

@@ -13,14 +13,13 @@ use std::{
 
 use bandog_core::{Pattern, Result, Row};
 use bandog_redis_net::{
-    Keys, Master, ScriptForm,
+    Keys, Master, ScriptForm, redis_glob,
     reply::{list, text, time},
 };
 use redis::{Pipeline, ServerError, Value};
 use tokio::time::sleep;
 
 use crate::{
-    glob::redis_glob,
     inspect::{fields, is_lock, is_owner, row},
     latches,
     leases::Redis,

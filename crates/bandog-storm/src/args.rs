@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::{
+    exits::ExitsArgs,
     plan::Kind,
     settings::{Profile, StoreKind, WorkerArgs},
     ticks::{NodeArgs, TicksArgs},
@@ -67,6 +68,8 @@ pub(crate) enum Role {
     Worker(WorkerArgs),
     /// Runs scheduled jobs under faults, and checks that each tick (each due time of a job) runs once
     Ticks(TicksArgs),
+    /// Ends real programs in every possible way, and checks how each program exits
+    Exits(ExitsArgs),
     /// A node of the command `ticks`, which the storm itself starts
     #[command(hide = true)]
     TicksNode(NodeArgs),

@@ -1,12 +1,13 @@
 //! Makes random calls on locks while faults are injected, records a history, and checks the history. The module `ticks`
 //! does the same with scheduled jobs. `cargo xtask storm --help` and `cargo xtask storm ticks --help` print the
-//! options.
+//! options. The module `exits` ends programs in every possible way.
 //!
 //! `worker` makes the calls, in separate processes. `nemesis` injects faults. `check` checks the history, and imports
 //! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
 
 mod args;
 mod check;
+mod exits;
 mod fault;
 mod history;
 mod nemesis;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let result = match &args.role {
         Some(Role::Worker(worker)) => worker::run(worker),
         Some(Role::TicksNode(node)) => ticks::node(node),
+        Some(Role::Exits(args)) => return exits::run(args),
         Some(Role::Ticks(args)) => return ticks::run(args),
         None => return run_on_stores(&args),
     };

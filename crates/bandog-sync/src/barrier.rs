@@ -158,7 +158,8 @@ impl Barrier {
     }
 
     /// Waits until the barrier opens, for at most `limit`. Returns `None` if it has not opened by then. In that case this
-    /// party leaves the barrier, as if the future of [`Barrier::wait`] were dropped.
+    /// party leaves the barrier, as if the future of [`Barrier::wait`] were dropped. If the last party arrives at that
+    /// moment, the party may have been counted, and the others pass.
     ///
     /// ```
     /// # use std::time::Duration;

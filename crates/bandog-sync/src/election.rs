@@ -132,8 +132,11 @@ impl Election {
         loop {
             let guard = self.mutex.lock.acquire_through_outages("a candidate", &mut retries).await?;
             let leader = Leader::new(&guard, self.text.clone());
+            // If this call is dropped while it writes, the record is deleted before the guard is released.
+            let mut entry = leader::RecordEntry::of(self.client.clone(), record.clone(), leader.to_string());
             if let Some(version) = self.write(record, &leader, &guard, &mut retries).await? {
-                return Ok(Leadership::new(self.client.clone(), record.clone(), version, guard));
+                entry.written(version);
+                return Ok(Leadership::new(entry, guard));
             }
             // The mutex was lost before the record was written. If the client was closed, this call ends.
             guard.check_held().or_else(|error| if error.kind() == ErrorKind::Closed { Err(error) } else { Ok(()) })?;

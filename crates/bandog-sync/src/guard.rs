@@ -44,7 +44,7 @@ pub struct Guard<S = ExclusiveHold> {
     sharing: PhantomData<fn() -> S>,
 }
 
-/// The sharing of a mutex, of the writer of a read-write lock, and of a leader: nobody else holds the lock.
+/// The sharing of a mutex, of the writer of a read-write lock, and of a leader: no one else holds the lock.
 #[derive(Debug)]
 pub enum ExclusiveHold {}
 

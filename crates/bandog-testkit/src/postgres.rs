@@ -206,13 +206,16 @@ impl PostgresServer {
         Wire::to(self.addr())
     }
 
-    /// Sends a signal to the server program, and waits for its end. After `SIGKILL`, the processes of its sessions end by
-    /// themselves.
+    /// Sends a signal to the server program, and waits for its end. `SIGKILL` is sent to the processes of its sessions, too,
+    /// which could answer for a moment else.
     #[track_caller]
     fn end(&self, signal: Signal) {
         let Some(mut child) = self.server().take() else { return };
+        let sessions = if signal == Signal::KILL { process::stop_with_children(child.id()) } else { Vec::new() };
         process::send(child.id(), signal);
         child.wait().expect("cannot wait for the end of postgres");
+        sessions.iter().for_each(|pid| process::kill_if_alive(*pid));
+        eventually(READY_WITHIN, || sessions.iter().all(|pid| !process::is_alive(*pid)));
     }
 
     /// Creates the files of an empty server.
@@ -227,8 +230,7 @@ impl PostgresServer {
         assert!(out.status.success(), "initdb failed: {}", String::from_utf8_lossy(&out.stderr));
     }
 
-    /// Starts the server program, and waits until it answers. Directly after `SIGKILL`, the program refuses to start until
-    /// the processes of the old sessions have ended. So the start is repeated.
+    /// Starts the server program, and waits until it answers. The start is repeated if the program ends.
     #[track_caller]
     fn launch(&self) {
         eventually(READY_WITHIN, || {

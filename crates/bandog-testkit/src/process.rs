@@ -219,6 +219,24 @@ pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }
 
+/// Stops a process, so that it starts no further processes, and returns the pids of its children.
+///
+/// # Panics
+/// If there is no such process.
+#[track_caller]
+pub(crate) fn stop_with_children(pid: u32) -> Vec<u32> {
+    send(pid, Signal::STOP);
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("cannot list child processes");
+    children.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+/// Kills a process that may have ended already.
+pub(crate) fn kill_if_alive(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
 /// Returns a command that starts the same program with pipes for its streams. The kernel kills the program when this
 /// process dies.
 fn dying_with_us(command: &Command) -> Command {

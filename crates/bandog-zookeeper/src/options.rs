@@ -33,7 +33,7 @@ pub struct ZooKeeperOptions {
     pub(crate) chroot: String,
     /// The login of the scheme `digest`. None: sessions without a user.
     pub(crate) login: Option<Login>,
-    /// Who may use the nodes of this client.
+    /// The users that may use the nodes of this client.
     pub(crate) acl: NodeAcl,
     pub(crate) session: Duration,
     pub(crate) timeout: Duration,

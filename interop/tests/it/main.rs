@@ -7,6 +7,7 @@
 //!
 //! `cargo xtask interop` builds the Java side and runs these tests. The tests print the times that they measure.
 
+mod codecs;
 mod counter;
 mod counter_file;
 mod curator;

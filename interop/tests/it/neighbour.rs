@@ -75,7 +75,7 @@ impl Program {
 }
 
 /// A JVM with the classes in this folder of [`BUILT`], and with the libraries of that folder.
-fn java(folder: &str, class: &str) -> Command {
+pub(crate) fn java(folder: &str, class: &str) -> Command {
     let jars = fs::read_to_string(format!("{BUILT}/{folder}/classpath"))
         .unwrap_or_else(|error| panic!("no Java side ({error}); `cargo xtask interop` builds it"));
     java_with(jars.trim(), folder, class)

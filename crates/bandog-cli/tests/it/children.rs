@@ -144,13 +144,13 @@ fn children_from_before_bandog_are_not_terminated() {
 #[test]
 fn a_command_may_run_for_many_ttls() {
     let place = Place::new();
-    let url = "sqlite:a.db?watchdog=1s";
+    let url = "sqlite:a.db?watchdog=3s";
     let mut bandog = place.start(&Place::lock("x", &["--url", url], "echo in; read word; exit 0"));
     bandog.stdout_line("in", SOON);
     let first = place.show("x", &["--url", url])["fence"].clone();
-    // The store is queried repeatedly for four ttls.
-    for _ in 0..80 {
-        thread::sleep(Duration::from_millis(50));
+    // The store is queried repeatedly for three ttls.
+    for _ in 0..90 {
+        thread::sleep(Duration::from_millis(100));
         let row = place.show("x", &["--url", url]);
         assert_eq!((&row["held"], &row["fence"]), (&true.into(), &first));
     }

@@ -111,14 +111,14 @@ fn a_waiter_gets_the_lock_of_a_holder_that_was_killed() {
     let start = Instant::now();
     holder.kill();
     ends(&mut waiter, 0);
-    assert!(start.elapsed().as_secs() < 4, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }
 
 /// A script can distinguish the codes of bandog from those of the command.
 #[test]
 fn the_codes_of_a_busy_and_of_a_lost_lock_can_be_chosen() {
     let place = Place::new();
-    let url = format!("sqlite:{}?watchdog=1s", place.path("a.db").display());
+    let url = format!("sqlite:{}?watchdog=3s", place.path("a.db").display());
     let store = ["--url", url.as_str()];
     let mut holder = place.start(&Place::lock(
         "x",

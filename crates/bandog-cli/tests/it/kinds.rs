@@ -187,7 +187,7 @@ fn waiters_of_a_fair_mutex_are_served_in_their_order() {
 #[test]
 fn release_frees_a_lock_of_any_kind_and_its_commands_are_terminated() {
     let place = Place::new();
-    let url = format!("sqlite:{}?watchdog=1s", place.path("a.db").display());
+    let url = format!("sqlite:{}?watchdog=3s", place.path("a.db").display());
     let kinds = [&["--fair"][..], &["--shared"], &["--exclusive"], &["--permits", "2", "--of", "5"]];
     for (name, kind) in ["a", "b", "c", "d"].into_iter().zip(kinds) {
         let store = ["--url", &url];

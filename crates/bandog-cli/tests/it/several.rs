@@ -64,7 +64,7 @@ fn commands_with_the_same_locks_in_opposite_orders_do_not_block_each_other() {
 #[test]
 fn the_loss_of_one_of_the_locks_ends_the_command() {
     let place = Place::new();
-    let url = format!("sqlite:{}?watchdog=1s", place.path("a.db").display());
+    let url = format!("sqlite:{}?watchdog=3s", place.path("a.db").display());
     let store = ["--url", url.as_str()];
     let options = [&["--also", "y", "--shared"][..], &store].concat();
     let mut holder = place.start(&Place::lock("x", &options, "echo in; exec sleep 1000"));

@@ -77,7 +77,7 @@ fn a_child_that_a_signal_ends_releases_the_lock() {
 #[test]
 fn the_lock_is_kept_while_the_child_is_stopped() {
     let place = Place::new();
-    let url = "sqlite:a.db?watchdog=500ms";
+    let url = "sqlite:a.db?watchdog=3s";
     let mut bandog = place.start(&Place::lock("x", &["--url", url], "echo $$; read word; exit 0"));
     let child: u32 = bandog.stdout_line("", SOON).parse().unwrap();
     bandog.signal(Signal::TSTP);

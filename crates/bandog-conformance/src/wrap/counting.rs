@@ -1,27 +1,20 @@
 //! A backend that counts its calls.
 
-use std::{
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use async_trait::async_trait;
-use bandog_core::{
-    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
-    Verdict,
-};
+use bandog_core::{Answer, Backend, Claim, Renewal, Result, Step, Subscription, Verdict};
+
+use super::{Call, Hooks, Wrapped};
 
 /// A backend that counts its calls and answers.
-#[derive(Debug)]
-pub struct Counting<B>(Arc<Counts<B>>);
+pub type Counting<B> = Wrapped<Counts, B>;
 
-#[derive(Debug)]
-struct Counts<B> {
-    backend: B,
+/// The counts of a [`Counting`] backend.
+#[derive(Debug, Default)]
+pub struct Counts {
     calls: AtomicUsize,
     claims: AtomicUsize,
     passes: AtomicUsize,
@@ -41,203 +34,153 @@ struct Counts<B> {
 impl<B: Backend> Counting<B> {
     /// Counts the calls of this backend, from zero.
     pub fn new(backend: B) -> Self {
-        let zero = AtomicUsize::default;
-        Self(Arc::new(Counts {
-            backend,
-            calls: zero(),
-            claims: zero(),
-            passes: zero(),
-            releases: zero(),
-            grants: zero(),
-            refusals: zero(),
-            renewals: zero(),
-            renewed: zero(),
-            subscribes: zero(),
-            registered: zero(),
-            swaps: zero(),
-            reads: zero(),
-            records_read: zero(),
-            subscriptions: Arc::default(),
-        }))
+        Self::wrap(backend, Counts::default())
     }
 
-    pub(super) fn inner(&self) -> &B {
-        &self.0.backend
-    }
-
-    /// The number of calls, without those of `Inspect` and of the registry.
+    /// The number of calls that ping, apply steps, renew, subscribe, swap, or read. Other calls do not count.
     pub fn calls(&self) -> usize {
-        self.0.calls.load(Relaxed)
+        self.hooks().calls.load(Relaxed)
     }
 
     /// The number of requested claims, without passes. A pass gives the lock of one claim to another claim.
     pub fn claims(&self) -> usize {
-        self.0.claims.load(Relaxed)
+        self.hooks().claims.load(Relaxed)
     }
 
     /// The number of requested passes.
     pub fn passes(&self) -> usize {
-        self.0.passes.load(Relaxed)
+        self.hooks().passes.load(Relaxed)
     }
 
     /// The number of requested releases.
     pub fn releases(&self) -> usize {
-        self.0.releases.load(Relaxed)
+        self.hooks().releases.load(Relaxed)
     }
 
     /// The number of granted claims and passes.
     pub fn grants(&self) -> usize {
-        self.0.grants.load(Relaxed)
+        self.hooks().grants.load(Relaxed)
     }
 
     /// The number of claims and passes that were refused because of another holder.
     pub fn refusals(&self) -> usize {
-        self.0.refusals.load(Relaxed)
+        self.hooks().refusals.load(Relaxed)
     }
 
     /// The number of requested renewals, including renewals that fail. A call that renews several claims counts once
     /// for each claim.
     pub fn renewals(&self) -> usize {
-        self.0.renewals.load(Relaxed)
+        self.hooks().renewals.load(Relaxed)
     }
 
     /// The number of successful renewals. It is counted like [`Counting::renewals`].
     pub fn renewed(&self) -> usize {
-        self.0.renewed.load(Relaxed)
+        self.hooks().renewed.load(Relaxed)
     }
 
     /// The number of calls that subscribe, including calls that fail. [`Counting::subscriptions`] is the number of
     /// active subscriptions.
     pub fn subscribes(&self) -> usize {
-        self.0.subscribes.load(Relaxed)
+        self.hooks().subscribes.load(Relaxed)
     }
 
     /// The number of calls that write a client's row to the registry.
     pub fn registered(&self) -> usize {
-        self.0.registered.load(Relaxed)
+        self.hooks().registered.load(Relaxed)
     }
 
     /// The number of requested swaps. A call with several swaps counts once for each swap.
     pub fn swaps(&self) -> usize {
-        self.0.swaps.load(Relaxed)
+        self.hooks().swaps.load(Relaxed)
     }
 
     /// The number of calls that read records, holdings or the store's time.
     pub fn reads(&self) -> usize {
-        self.0.reads.load(Relaxed)
+        self.hooks().reads.load(Relaxed)
     }
 
     /// The number of records that reads have requested.
     pub fn records_read(&self) -> usize {
-        self.0.records_read.load(Relaxed)
+        self.hooks().records_read.load(Relaxed)
     }
 
     /// The number of subscriptions that are active now.
     pub fn subscriptions(&self) -> usize {
-        self.0.subscriptions.load(Relaxed)
-    }
-
-    pub(super) fn count_swaps(&self, swaps: usize) {
-        self.0.calls.fetch_add(1, Relaxed);
-        self.0.swaps.fetch_add(swaps, Relaxed);
-    }
-
-    pub(super) fn count_read(&self, records: usize) {
-        self.0.records_read.fetch_add(records, Relaxed);
-        self.0.calls.fetch_add(1, Relaxed);
-        self.0.reads.fetch_add(1, Relaxed);
-    }
-
-    /// Counts a call that subscribes. The new subscription counts as active until it is dropped.
-    pub(super) async fn count_subscription(
-        &self,
-        subscribe: impl Future<Output = Result<Subscription>>,
-    ) -> Result<Subscription> {
-        self.0.calls.fetch_add(1, Relaxed);
-        self.0.subscribes.fetch_add(1, Relaxed);
-        let subscription = subscribe.await?;
-        if subscription.is_silent() {
-            return Ok(subscription);
-        }
-        let subscriptions = Arc::clone(&self.0.subscriptions);
-        subscriptions.fetch_add(1, Relaxed);
-        Ok(Subscription::new(move || {
-            drop(subscription);
-            subscriptions.fetch_sub(1, Relaxed);
-        }))
-    }
-
-    fn count_step(&self, step: &Step) {
-        match step {
-            Step::Claim(_) => &self.0.claims,
-            Step::Pass { .. } => &self.0.passes,
-            Step::Release(_) => &self.0.releases,
-        }
-        .fetch_add(1, Relaxed);
-    }
-
-    fn count_answer(&self, answer: &Result<Answer>) {
-        match answer {
-            Ok(Answer::Claimed(Verdict::Granted { .. })) => self.0.grants.fetch_add(1, Relaxed),
-            Ok(Answer::Claimed(Verdict::Busy { .. })) => self.0.refusals.fetch_add(1, Relaxed),
-            Ok(Answer::Released(_)) | Err(_) => 0,
-        };
+        self.hooks().subscriptions.load(Relaxed)
     }
 }
 
-impl<B> Clone for Counting<B> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-#[async_trait]
-impl<B: Backend> Leases for Counting<B> {
-    async fn ping(&self) -> Result<()> {
-        self.0.calls.fetch_add(1, Relaxed);
-        self.inner().ping().await
+impl Hooks for Counts {
+    async fn around<T: Send>(&self, call: Call, answer: impl Future<Output = T> + Send) -> Result<T> {
+        self.count_call(call);
+        Ok(answer.await)
     }
 
-    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        self.0.calls.fetch_add(1, Relaxed);
+    async fn apply<B: Backend>(&self, inner: &B, steps: &[Step]) -> Vec<Result<Answer>> {
         steps.iter().for_each(|step| self.count_step(step));
-        let answers = self.inner().apply(steps).await;
+        let answers = inner.apply(steps).await;
         answers.iter().for_each(|answer| self.count_answer(answer));
         answers
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.0.calls.fetch_add(1, Relaxed);
-        self.0.renewals.fetch_add(claims.len(), Relaxed);
-        let answers = self.inner().renew(claims).await;
+    async fn renew<B: Backend>(&self, inner: &B, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        add(&self.renewals, claims.len());
+        let answers = inner.renew(claims).await;
         let successful = answers
             .iter()
             .filter(|answer| matches!(answer, Ok(Renewal::Extended { .. } | Renewal::Waiting { .. })))
             .count();
-        self.0.renewed.fetch_add(successful, Relaxed);
+        add(&self.renewed, successful);
         answers
     }
 
-    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        self.count_subscription(self.inner().subscribe(claim, notifier)).await
-    }
-
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
-        self.inner().set_limit(key, permits).await
-    }
-
-    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.0.registered.fetch_add(1, Relaxed);
-        self.inner().register(member, ttl).await
-    }
-
-    async fn deregister(&self, client: ClientId) -> Result<()> {
-        self.inner().deregister(client).await
-    }
-
-    fn profile(&self) -> Profile {
-        self.inner().profile()
+    /// The subscription counts as active until it is dropped.
+    fn subscription(&self, subscription: Subscription) -> Subscription {
+        if subscription.is_silent() {
+            return subscription;
+        }
+        let subscriptions = Arc::clone(&self.subscriptions);
+        subscriptions.fetch_add(1, Relaxed);
+        Subscription::new(move || {
+            drop(subscription);
+            subscriptions.fetch_sub(1, Relaxed);
+        })
     }
 }
 
-super::impl_inspect!(Counting);
+impl Counts {
+    fn count_call(&self, call: Call) {
+        match call {
+            Call::Ping | Call::Steps | Call::Renewals => {}
+            Call::LockSubscription | Call::RecordSubscription => add(&self.subscribes, 1),
+            Call::Swaps(swaps) => add(&self.swaps, swaps),
+            Call::Reads(records) => {
+                add(&self.reads, 1);
+                add(&self.records_read, records);
+            }
+            Call::Registration => return add(&self.registered, 1),
+            Call::Deregistration | Call::Deletion | Call::Other => return,
+        }
+        add(&self.calls, 1);
+    }
+
+    fn count_step(&self, step: &Step) {
+        match step {
+            Step::Claim(_) => add(&self.claims, 1),
+            Step::Pass { .. } => add(&self.passes, 1),
+            Step::Release(_) => add(&self.releases, 1),
+        }
+    }
+
+    fn count_answer(&self, answer: &Result<Answer>) {
+        match answer {
+            Ok(Answer::Claimed(Verdict::Granted { .. })) => add(&self.grants, 1),
+            Ok(Answer::Claimed(Verdict::Busy { .. })) => add(&self.refusals, 1),
+            Ok(Answer::Released(_)) | Err(_) => {}
+        }
+    }
+}
+
+fn add(count: &AtomicUsize, more: usize) {
+    count.fetch_add(more, Relaxed);
+}

@@ -10,23 +10,20 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClaimId, ClientId, Error, ErrorKind, Fences, Finding, IfUnused, Inspect, Key, Kind, Leases,
-    Member, NamesPage, Notifier, PLACE, Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription, Usage,
-    Verdict, check_pass,
+    Answer, Backend, Claim, ClaimId, Error, ErrorKind, Fences, IfUnused, Key, Kind, Notifier, PLACE, Released, Renewal,
+    Result, Row, Step, Subscription, Usage, Verdict, check_pass,
 };
 
-use super::Flaw;
+use super::{Flaw, Hooks, Wrapped};
 
 /// A backend with one [`Flaw`]. The backend inside must decide each call before the next call comes, as
 /// [`bandog_core::Memory`] does.
-#[derive(Debug)]
-pub struct Flawed<B>(Arc<FlawedShared<B>>);
+pub type Flawed<B> = Wrapped<Flaws, B>;
 
+/// The flaw of a [`Flawed`] backend, and the state that it needs.
 #[derive(Debug)]
-struct FlawedShared<B> {
-    backend: B,
+pub struct Flaws {
     flaw: Flaw,
     /// The claims that hold a lock or have a place, as far as this wrapper knows.
     known: Mutex<HashMap<ClaimId, Known>>,
@@ -48,23 +45,149 @@ impl<B: Backend> Flawed<B> {
     /// Breaks this rule of the backend.
     pub fn new(backend: B, flaw: Flaw) -> Self {
         let (known, former_limits, is_silent) = (Mutex::default(), Mutex::default(), Arc::default());
-        Self(Arc::new(FlawedShared { backend, flaw, known, former_limits, is_silent }))
+        Self::wrap(backend, Flaws { flaw, known, former_limits, is_silent })
+    }
+}
+
+impl Hooks for Flaws {
+    async fn apply<B: Backend>(&self, inner: &B, steps: &[Step]) -> Vec<Result<Answer>> {
+        let mut order: Vec<_> = (0..steps.len()).collect();
+        if self.has(Flaw::ReleasesFirst) {
+            order.sort_by_key(|at| !matches!(steps[*at], Step::Release(_)));
+        }
+        let mut answers: Vec<(usize, Result<Answer>)> = Vec::with_capacity(steps.len());
+        for at in order {
+            let answer = match (&steps[at], answers.last()) {
+                (_, Some((_, Err(error)))) if self.has(Flaw::ErrorsSpread) => Err(error.clone()),
+                (Step::Claim(claim), _) => self.claim(inner, claim).await,
+                (Step::Release(claim), _) => self.release(inner, claim).await,
+                (Step::Pass { from, to }, _) => self.pass(inner, from, to).await,
+            };
+            answers.push((at, answer));
+        }
+        answers.sort_by_key(|(at, _)| match self.flaw {
+            Flaw::AnswersByKind => (steps[*at].kind().to_string(), *at),
+            _ => (String::new(), *at),
+        });
+        answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    pub(super) fn inner(&self) -> &B {
-        &self.0.backend
+    async fn renew<B: Backend>(&self, inner: &B, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let mut answers = Vec::with_capacity(claims.len());
+        for claim in claims {
+            let is_waiting = self.known().get(&claim.id).is_some_and(|known| known.fences.is_none());
+            if is_waiting && self.has(Flaw::RenewalsKeepNoPlace) {
+                answers.push(Ok(Renewal::Waiting { is_next: false }));
+                continue;
+            }
+            if self.has(Flaw::RenewalsRenewAll) {
+                let all = self.known_claims(Some(&claim.key), true).into_iter().map(|known| known.claim);
+                inner.renew(&all.collect::<Vec<_>>()).await;
+            }
+            let sent = Claim { id: claim.id, ..self.altered(claim) };
+            let mut answer = inner.renew(&[sent]).await;
+            if let (Flaw::HalfTtl, [Ok(Renewal::Extended { valid_for })]) = (self.flaw, &mut *answer)
+                && !is_waiting
+            {
+                *valid_for = claim.ttl;
+            }
+            if let (Flaw::NeverNext, [Ok(renewal @ Renewal::Waiting { is_next: true })]) = (self.flaw, &mut *answer) {
+                *renewal = Renewal::Waiting { is_next: false };
+            }
+            answers.append(&mut answer);
+        }
+        answers
     }
 
+    async fn subscribe<B: Backend>(&self, inner: &B, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let is_silent = Arc::clone(&self.is_silent);
+        let notifier = Notifier::new(move || {
+            if !is_silent.load(Relaxed) {
+                notifier.notify();
+            }
+        });
+        let mut claim = self.altered(claim);
+        if self.has(Flaw::NotifiesAll) {
+            claim.kind = Kind::Mutex;
+        }
+        inner.subscribe(&claim, notifier).await
+    }
+
+    async fn set_limit<B: Backend>(&self, inner: &B, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
+        let before = self.known_claims(Some(key), true).into_iter().find_map(|known| match known.claim.kind {
+            Kind::Permits { of, .. } => Some(of),
+            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => None,
+        });
+        if let Some(before) = before {
+            self.former_limits().insert(key.clone(), before);
+        }
+        self.quietly(self.has(Flaw::SilentLimit), inner.set_limit(key, permits)).await
+    }
+
+    fn row(&self, mut row: Row) -> Row {
+        match self.flaw {
+            Flaw::RowOfOne => row.holders.truncate(1),
+            Flaw::RowWithoutQueue => row.queue.clear(),
+            Flaw::RowReversesQueue => row.queue.reverse(),
+            Flaw::RowWithoutKind => row.holders.iter_mut().for_each(|holder| holder.kind = None),
+            _ => {}
+        }
+        row
+    }
+
+    async fn evict<B: Backend>(&self, inner: &B, key: &Key) -> Result<Option<Row>> {
+        let row = inner.show(key).await?;
+        if self.has(Flaw::EvictsOne) && row.holders.len() > 1 {
+            if let Some(known) = self.known_claims(Some(key), true).first() {
+                one(inner, Step::Release(known.claim.clone())).await?;
+            }
+            return Ok(Some(row));
+        }
+        self.quietly(self.has(Flaw::SilentEviction), inner.evict(key)).await
+    }
+
+    async fn forget<B: Backend>(&self, inner: &B, key: &Key) -> Result<bool> {
+        if self.has(Flaw::ForgetsNothing) {
+            return Ok(!inner.show(key).await?.is_held());
+        }
+        if self.has(Flaw::ForgetsHeld) {
+            inner.evict(key).await?;
+        }
+        inner.forget(key).await
+    }
+
+    async fn usage<B: Backend>(
+        &self,
+        inner: &B,
+        keys: &[Key],
+        unused_for: Duration,
+        then: IfUnused,
+    ) -> Result<Vec<Usage>> {
+        let unused_for = if self.has(Flaw::ForgetsFresh) { Duration::ZERO } else { unused_for };
+        let then = if self.has(Flaw::ForgetsNothing) { IfUnused::Keep } else { then };
+        let mut usages = inner.usage(keys, unused_for, then).await?;
+        if self.has(Flaw::ForgetsHeld) && then == IfUnused::Forget {
+            for (key, usage) in keys.iter().zip(&mut usages).filter(|(_, usage)| **usage == Usage::Used) {
+                inner.evict(key).await?;
+                inner.forget(key).await?;
+                *usage = Usage::Unused;
+            }
+        }
+        Ok(usages)
+    }
+}
+
+impl Flaws {
     fn has(&self, flaw: Flaw) -> bool {
-        self.0.flaw == flaw
+        self.flaw == flaw
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<ClaimId, Known>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn former_limits(&self) -> MutexGuard<'_, HashMap<Key, NonZeroU32>> {
-        self.0.former_limits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.former_limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The claims that hold a lock (`are_holders`) or wait for it. Claims of the same key only, if there is one. Sorted
@@ -79,9 +202,9 @@ impl<B: Backend> Flawed<B> {
 
     /// Makes a call. No subscriber is notified if `is_silent`.
     async fn quietly<T>(&self, is_silent: bool, call: impl Future<Output = T>) -> T {
-        self.0.is_silent.store(is_silent, Relaxed);
+        self.is_silent.store(is_silent, Relaxed);
         let answer = call.await;
-        self.0.is_silent.store(false, Relaxed);
+        self.is_silent.store(false, Relaxed);
         answer
     }
 
@@ -89,7 +212,7 @@ impl<B: Backend> Flawed<B> {
     fn altered(&self, claim: &Claim) -> Claim {
         let mut claim = claim.clone();
         let is_fair_try = claim.kind == Kind::Fair && !claim.joins;
-        match (self.0.flaw, claim.kind) {
+        match (self.flaw, claim.kind) {
             (_, Kind::Mutex) => {}
             (Flaw::NoPlaces, _) => claim.joins = false,
             (Flaw::TriesJumpTheQueue, _) if is_fair_try => claim.kind = Kind::Mutex,
@@ -118,28 +241,28 @@ impl<B: Backend> Flawed<B> {
         claim
     }
 
-    async fn claim(&self, claim: &Claim) -> Result<Answer> {
+    async fn claim<B: Backend>(&self, inner: &B, claim: &Claim) -> Result<Answer> {
         let earlier = self.known().get(&claim.id).cloned();
         let is_repeated = earlier.is_some_and(|known| known.fences.is_some());
         let sent = self.altered(claim);
         if self.has(Flaw::NewFencesAgain) && is_repeated && claim.kind != Kind::Mutex {
-            self.quietly(true, self.one(Step::Release(sent.clone()))).await?;
+            self.quietly(true, one(inner, Step::Release(sent.clone()))).await?;
         }
-        let mut answer = match self.answer_of_flaw(&sent).await? {
+        let mut answer = match self.answer_of_flaw(inner, &sent).await? {
             Some(answer) => answer,
-            None => self.quietly(self.has(Flaw::SilentGrant), self.one(Step::Claim(sent.clone()))).await,
+            None => self.quietly(self.has(Flaw::SilentGrant), one(inner, Step::Claim(sent.clone()))).await,
         };
-        if let (Flaw::SomePermits, Kind::Permits { take, of }) = (self.0.flaw, sent.kind) {
+        if let (Flaw::SomePermits, Kind::Permits { take, of }) = (self.flaw, sent.kind) {
             for fewer in (1..take.get()).rev().filter_map(NonZeroU32::new) {
                 if matches!(answer, Ok(Answer::Claimed(Verdict::Busy { .. }))) {
                     let kind = Kind::Permits { take: fewer, of };
-                    answer = self.one(Step::Claim(Claim { kind, ..sent.clone() })).await;
+                    answer = one(inner, Step::Claim(Claim { kind, ..sent.clone() })).await;
                 }
             }
         }
         let is_denied = matches!(&answer, Err(error) if error.kind() == ErrorKind::Denied);
         if self.has(Flaw::DeniedEvicts) && is_denied {
-            self.inner().evict(&claim.key).await?;
+            inner.evict(&claim.key).await?;
         }
         if self.has(Flaw::LastFencesAgain) && is_repeated {
             let all = self.known_claims(Some(&claim.key), true).into_iter().filter_map(|known| known.fences);
@@ -154,11 +277,11 @@ impl<B: Backend> Flawed<B> {
     }
 
     /// Does what the flaw requires before a claim is sent. Some flaws answer the claim without sending it.
-    async fn answer_of_flaw(&self, sent: &Claim) -> Result<Option<Result<Answer>>> {
+    async fn answer_of_flaw<B: Backend>(&self, inner: &B, sent: &Claim) -> Result<Option<Result<Answer>>> {
         if self.has(Flaw::PlacesStay) || self.has(Flaw::HoldsStay) {
             let known = self.known_claims(None, self.has(Flaw::HoldsStay)).into_iter().map(|known| known.claim);
             let renewed: Vec<_> = known.filter(|claim| claim.kind != Kind::Mutex).collect();
-            self.inner().renew(&renewed).await;
+            inner.renew(&renewed).await;
         }
         let Kind::Permits { of, .. } = sent.kind else { return Ok(None) };
         let former = self.former_limits().get(&sent.key).copied();
@@ -169,15 +292,9 @@ impl<B: Backend> Flawed<B> {
             return Ok(Some(Ok(Answer::Claimed(Verdict::Busy { retry_after: PLACE, ahead: None }))));
         }
         if self.has(Flaw::AnyLimit) {
-            self.inner().set_limit(&sent.key, of).await?;
+            inner.set_limit(&sent.key, of).await?;
         }
         Ok(None)
-    }
-
-    /// Sends one step to the backend inside.
-    async fn one(&self, step: Step) -> Result<Answer> {
-        let mut answers = self.inner().apply(&[step]).await;
-        answers.pop().unwrap_or_else(|| Err(Error::unavailable("the backend gave no answer")))
     }
 
     /// Notes what the answer says about the claim.
@@ -206,7 +323,7 @@ impl<B: Backend> Flawed<B> {
         }
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Answer> {
+    async fn release<B: Backend>(&self, inner: &B, claim: &Claim) -> Result<Answer> {
         let is_waiting = self.known().get(&claim.id).is_some_and(|known| known.fences.is_none());
         if is_waiting && self.has(Flaw::LeaversKeepTheirPlaces) {
             return Ok(Answer::Released(Released::LeftQueue));
@@ -214,199 +331,36 @@ impl<B: Backend> Flawed<B> {
         let is_silent = self.has(if is_waiting { Flaw::SilentLeave } else { Flaw::SilentRelease });
         let mut sent = self.altered(claim);
         sent.id = claim.id;
-        let answer = self.quietly(is_silent, self.one(Step::Release(sent))).await;
+        let answer = self.quietly(is_silent, one(inner, Step::Release(sent))).await;
         self.known().remove(&claim.id);
         let is_not_held = matches!(answer, Ok(Answer::Released(Released::NotHeld)));
         if self.has(Flaw::ReleasesOthers) && is_not_held && claim.kind != Kind::Mutex {
-            self.inner().evict(&claim.key).await?;
+            inner.evict(&claim.key).await?;
         }
         answer
     }
 
-    async fn pass(&self, from: &Claim, to: &Claim) -> Result<Answer> {
+    async fn pass<B: Backend>(&self, inner: &B, from: &Claim, to: &Claim) -> Result<Answer> {
         let is_downgrade = (from.kind, to.kind) == (Kind::Write, Kind::Read);
         let in_two_steps = is_downgrade && self.has(Flaw::DowngradeInTwoSteps)
             || check_pass(from.kind, to.kind).is_err() && self.has(Flaw::EveryPass);
         if in_two_steps && !self.known().contains_key(&to.id) {
-            self.release(from).await?;
-            return self.claim(to).await;
+            self.release(inner, from).await?;
+            return self.claim(inner, to).await;
         }
         let is_silent = is_downgrade && self.has(Flaw::SilentDowngrade);
         let step = Step::Pass { from: Box::new(self.altered(from)), to: self.altered(to) };
-        let answer = self.quietly(is_silent, self.one(step)).await;
+        let answer = self.quietly(is_silent, one(inner, step)).await;
         if answer.is_ok() {
             self.known().remove(&from.id);
         }
         self.note(to, &answer);
         answer
     }
-
-    fn altered_row(&self, mut row: Row) -> Row {
-        match self.0.flaw {
-            Flaw::RowOfOne => row.holders.truncate(1),
-            Flaw::RowWithoutQueue => row.queue.clear(),
-            Flaw::RowReversesQueue => row.queue.reverse(),
-            Flaw::RowWithoutKind => row.holders.iter_mut().for_each(|holder| holder.kind = None),
-            _ => {}
-        }
-        row
-    }
 }
 
-impl<B> Clone for Flawed<B> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-#[async_trait]
-impl<B: Backend> Leases for Flawed<B> {
-    async fn ping(&self) -> Result<()> {
-        self.inner().ping().await
-    }
-
-    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let mut order: Vec<_> = (0..steps.len()).collect();
-        if self.has(Flaw::ReleasesFirst) {
-            order.sort_by_key(|at| !matches!(steps[*at], Step::Release(_)));
-        }
-        let mut answers: Vec<(usize, Result<Answer>)> = Vec::with_capacity(steps.len());
-        for at in order {
-            let answer = match (&steps[at], answers.last()) {
-                (_, Some((_, Err(error)))) if self.has(Flaw::ErrorsSpread) => Err(error.clone()),
-                (Step::Claim(claim), _) => self.claim(claim).await,
-                (Step::Release(claim), _) => self.release(claim).await,
-                (Step::Pass { from, to }, _) => self.pass(from, to).await,
-            };
-            answers.push((at, answer));
-        }
-        answers.sort_by_key(|(at, _)| match self.0.flaw {
-            Flaw::AnswersByKind => (steps[*at].kind().to_string(), *at),
-            _ => (String::new(), *at),
-        });
-        answers.into_iter().map(|(_, answer)| answer).collect()
-    }
-
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let mut answers = Vec::with_capacity(claims.len());
-        for claim in claims {
-            let is_waiting = self.known().get(&claim.id).is_some_and(|known| known.fences.is_none());
-            if is_waiting && self.has(Flaw::RenewalsKeepNoPlace) {
-                answers.push(Ok(Renewal::Waiting { is_next: false }));
-                continue;
-            }
-            if self.has(Flaw::RenewalsRenewAll) {
-                let all = self.known_claims(Some(&claim.key), true).into_iter().map(|known| known.claim);
-                self.inner().renew(&all.collect::<Vec<_>>()).await;
-            }
-            let sent = Claim { id: claim.id, ..self.altered(claim) };
-            let mut answer = self.inner().renew(&[sent]).await;
-            if let (Flaw::HalfTtl, [Ok(Renewal::Extended { valid_for })]) = (self.0.flaw, &mut *answer)
-                && !is_waiting
-            {
-                *valid_for = claim.ttl;
-            }
-            if let (Flaw::NeverNext, [Ok(renewal @ Renewal::Waiting { is_next: true })]) = (self.0.flaw, &mut *answer) {
-                *renewal = Renewal::Waiting { is_next: false };
-            }
-            answers.append(&mut answer);
-        }
-        answers
-    }
-
-    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let is_silent = Arc::clone(&self.0.is_silent);
-        let notifier = Notifier::new(move || {
-            if !is_silent.load(Relaxed) {
-                notifier.notify();
-            }
-        });
-        let mut claim = self.altered(claim);
-        if self.has(Flaw::NotifiesAll) {
-            claim.kind = Kind::Mutex;
-        }
-        self.inner().subscribe(&claim, notifier).await
-    }
-
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
-        let before = self.known_claims(Some(key), true).into_iter().find_map(|known| match known.claim.kind {
-            Kind::Permits { of, .. } => Some(of),
-            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => None,
-        });
-        if let Some(before) = before {
-            self.former_limits().insert(key.clone(), before);
-        }
-        self.quietly(self.has(Flaw::SilentLimit), self.inner().set_limit(key, permits)).await
-    }
-
-    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.inner().register(member, ttl).await
-    }
-
-    async fn deregister(&self, client: ClientId) -> Result<()> {
-        self.inner().deregister(client).await
-    }
-
-    fn profile(&self) -> Profile {
-        self.inner().profile()
-    }
-}
-
-#[async_trait]
-impl<B: Backend> Inspect for Flawed<B> {
-    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
-        let rows = self.inner().list(pattern).await?;
-        Ok(rows.into_iter().map(|row| self.altered_row(row)).collect())
-    }
-
-    async fn show(&self, key: &Key) -> Result<Row> {
-        Ok(self.altered_row(self.inner().show(key).await?))
-    }
-
-    async fn members(&self) -> Result<Vec<Member>> {
-        self.inner().members().await
-    }
-
-    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        let row = self.inner().show(key).await?;
-        if self.has(Flaw::EvictsOne) && row.holders.len() > 1 {
-            if let Some(known) = self.known_claims(Some(key), true).first() {
-                self.one(Step::Release(known.claim.clone())).await?;
-            }
-            return Ok(Some(row));
-        }
-        self.quietly(self.has(Flaw::SilentEviction), self.inner().evict(key)).await
-    }
-
-    async fn forget(&self, key: &Key) -> Result<bool> {
-        if self.has(Flaw::ForgetsNothing) {
-            return Ok(!self.inner().show(key).await?.is_held());
-        }
-        if self.has(Flaw::ForgetsHeld) {
-            self.inner().evict(key).await?;
-        }
-        self.inner().forget(key).await
-    }
-
-    async fn names_page(&self, pattern: &Pattern, unused_for: Duration, after: Option<&str>) -> Result<NamesPage> {
-        self.inner().names_page(pattern, unused_for, after).await
-    }
-
-    async fn usage(&self, keys: &[Key], unused_for: Duration, then: IfUnused) -> Result<Vec<Usage>> {
-        let unused_for = if self.has(Flaw::ForgetsFresh) { Duration::ZERO } else { unused_for };
-        let then = if self.has(Flaw::ForgetsNothing) { IfUnused::Keep } else { then };
-        let mut usages = self.inner().usage(keys, unused_for, then).await?;
-        if self.has(Flaw::ForgetsHeld) && then == IfUnused::Forget {
-            for (key, usage) in keys.iter().zip(&mut usages).filter(|(_, usage)| **usage == Usage::Used) {
-                self.inner().evict(key).await?;
-                self.inner().forget(key).await?;
-                *usage = Usage::Unused;
-            }
-        }
-        Ok(usages)
-    }
-
-    async fn check(&self) -> Result<Vec<Finding>> {
-        self.inner().check().await
-    }
+/// Sends one step to the backend inside.
+async fn one(inner: &impl Backend, step: Step) -> Result<Answer> {
+    let mut answers = inner.apply(&[step]).await;
+    answers.pop().unwrap_or_else(|| Err(Error::unavailable("the backend gave no answer")))
 }

@@ -2,17 +2,14 @@
 
 use std::{
     collections::VecDeque,
-    num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use async_trait::async_trait;
-use bandog_core::{
-    Answer, Backend, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step,
-    Subscription,
-};
+use bandog_core::{Backend, Error, Result};
 use tokio::time;
+
+use super::{Call, Hooks, Wrapped};
 
 /// The fate of a call. An error is ambiguous if the caller cannot know whether the call was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,18 +31,15 @@ pub enum Fate {
 /// ([`Lossy::always`]), or random fates ([`Lossy::at_random`]).
 ///
 /// All steps of one call have the same fate, as on a connection. Late calls need a Tokio runtime.
-#[derive(Debug)]
-pub struct Lossy<B>(Arc<LossyShared<B>>);
+pub type Lossy<B> = Wrapped<Losses, B>;
 
+/// The fates of the calls of a [`Lossy`] backend.
 #[derive(Debug)]
-struct LossyShared<B> {
-    backend: B,
-    state: Mutex<LossyState>,
-}
+pub struct Losses(Mutex<LossyState>);
 
 #[derive(Debug)]
 struct LossyState {
-    /// The fates of the next calls of `apply` and `swap`.
+    /// The fates of the next calls of `apply`, `swap` and `change_latch`.
     next: VecDeque<Fate>,
     /// The fate of every other call. If this field is `None`, the fate of each call is random.
     always: Option<Fate>,
@@ -66,99 +60,102 @@ impl<B: Backend> Lossy<B> {
         let random = fastrand::Rng::with_seed(0);
         let late = Duration::ZERO;
         let state = LossyState { next: VecDeque::new(), always: None, random, rate: 0.0, late, lost: 0, overtaken: 0 };
-        Self(Arc::new(LossyShared { backend, state: Mutex::new(state) }))
+        Self::wrap(backend, Losses(Mutex::new(state)))
     }
 
     /// From now on, loses the fraction `rate` of all calls, with random fates. The delay of a late call is at most
     /// `late`.
     pub fn at_random(&self, seed: u64, rate: f64, late: Duration) {
-        let mut state = self.state();
+        let mut state = self.hooks().state();
         state.random = fastrand::Rng::with_seed(seed);
         (state.rate, state.late) = (rate, late);
     }
 
-    /// Sets the fates of the next calls of `apply` and `swap`, in their order.
+    /// Sets the fates of the next calls of `apply`, `swap` and `change_latch`, in their order.
     pub fn next(&self, fates: impl IntoIterator<Item = Fate>) {
-        self.state().next.extend(fates);
+        self.hooks().state().next.extend(fates);
     }
 
     /// Sets the fate of all calls from now on, except the calls whose fate was set with [`Lossy::next`].
     pub fn always(&self, fate: Fate) {
-        self.state().always = Some(fate);
+        self.hooks().state().always = Some(fate);
     }
 
     /// At the next operations on latches, as many as this number, another operation comes first: they change nothing.
     pub fn overtake(&self, operations: usize) {
-        self.state().overtaken = operations;
+        self.hooks().state().overtaken = operations;
     }
 
     /// From now on, no call is lost.
     pub fn heal(&self) {
-        let mut state = self.state();
+        let mut state = self.hooks().state();
         state.next.clear();
         (state.always, state.rate) = (None, 0.0);
     }
 
     /// The number of fates of [`Lossy::next`] that were not used yet.
     pub fn pending(&self) -> usize {
-        self.state().next.len()
+        self.hooks().state().next.len()
     }
 
     /// The number of lost calls.
     pub fn lost(&self) -> usize {
-        self.state().lost
+        self.hooks().state().lost
+    }
+}
+
+impl Hooks for Losses {
+    /// Makes a call that is never late: if the fate is [`Fate::Late`], the call is not made, except for a renewal.
+    async fn around<T: Send>(&self, call: Call, answer: impl Future<Output = T> + Send) -> Result<T> {
+        let fate = self.state().fate(false);
+        let is_applied = match fate {
+            Fate::Well => return Ok(answer.await),
+            Fate::Refused | Fate::RequestLost => false,
+            Fate::ReplyLost => !matches!(call, Call::Ping | Call::LockSubscription),
+            // A renewal that really comes late, after the claim has lost its lock, does nothing. So the delay is not
+            // simulated, and a late renewal is made immediately.
+            Fate::Late(_) => call == Call::Renewals,
+        };
+        if is_applied {
+            drop(answer.await);
+        }
+        Err(lost())
     }
 
-    pub(super) fn inner(&self) -> &B {
-        &self.0.backend
+    /// Makes a call that can be late: if the fate is [`Fate::Late`], a separate task makes the call after the delay.
+    /// The task can outlive this backend.
+    async fn around_change<T: Send + 'static>(
+        &self,
+        _: Call,
+        answer: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let fate = self.state().fate(true);
+        match fate {
+            Fate::Well => return Ok(answer.await),
+            Fate::Refused => return Err(Error::unavailable("refused by the test")),
+            Fate::RequestLost => {}
+            Fate::ReplyLost => drop(answer.await),
+            Fate::Late(delay) => {
+                drop(tokio::spawn(async move {
+                    time::sleep(delay).await;
+                    answer.await
+                }));
+            }
+        }
+        Err(lost())
     }
 
-    fn state(&self) -> MutexGuard<'_, LossyState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether another operation comes before this operation on a latch.
-    pub(super) fn is_overtaken(&self) -> bool {
+    fn is_overtaken(&self) -> bool {
         let mut state = self.state();
         let left = state.overtaken.checked_sub(1);
         state.overtaken = left.unwrap_or(0);
         left.is_some()
     }
+}
 
-    /// Makes a call, or loses the call, as its fate requires. This function is for calls that are never late: if the
-    /// fate is [`Fate::Late`], the call is not made at all. For calls that can be late, there is [`Lossy::send`].
-    pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        let fate = self.state().fate(false);
-        match fate {
-            Fate::Well => return call.await,
-            Fate::ReplyLost => drop(call.await),
-            Fate::Refused | Fate::RequestLost | Fate::Late(_) => {}
-        }
-        Err(lost())
-    }
-
-    /// Makes a call, or loses the call, as its fate requires. This function is for calls that can be late: if the fate
-    /// is [`Fate::Late`], a separate task makes the call after the delay. This task can outlive `self`. So the closure
-    /// `call` gets a clone of this backend, and returns a future that owns its data.
-    pub(super) async fn send<T, F>(&self, call: impl FnOnce(Self) -> F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let (fate, call) = (self.state().fate(true), call(self.clone()));
-        match fate {
-            Fate::Well => return Ok(call.await),
-            Fate::Refused => return Err(Error::unavailable("refused by the test")),
-            Fate::RequestLost => {}
-            Fate::ReplyLost => drop(call.await),
-            Fate::Late(delay) => {
-                drop(tokio::spawn(async move {
-                    time::sleep(delay).await;
-                    call.await
-                }));
-            }
-        }
-        Err(lost())
+impl Losses {
+    fn state(&self) -> MutexGuard<'_, LossyState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,70 +184,3 @@ impl LossyState {
 fn lost() -> Error {
     Error::unavailable("lost by the test").ambiguous()
 }
-
-impl<B> Clone for Lossy<B> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-#[async_trait]
-impl<B: Backend> Leases for Lossy<B> {
-    async fn ping(&self) -> Result<()> {
-        let fate = self.state().fate(false);
-        match fate {
-            Fate::Well => self.inner().ping().await,
-            Fate::Refused | Fate::RequestLost | Fate::ReplyLost | Fate::Late(_) => Err(lost()),
-        }
-    }
-
-    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let sent = steps.to_vec();
-        // `wire`: a clone of `self`, which a late call can own.
-        let answers = self.send(|wire| async move { wire.inner().apply(&sent).await }).await;
-        answers.unwrap_or_else(|error| {
-            let at_each = |step: &Step| Err(error.clone().during(step.verb()).at(step.key()));
-            steps.iter().map(at_each).collect()
-        })
-    }
-
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let fate = self.state().fate(false);
-        match fate {
-            Fate::Well => return self.inner().renew(claims).await,
-            // A renewal that really comes late, after the claim has lost its lock, does nothing. So the delay is not
-            // simulated, and a late renewal is made immediately.
-            Fate::ReplyLost | Fate::Late(_) => drop(self.inner().renew(claims).await),
-            Fate::Refused | Fate::RequestLost => {}
-        }
-        claims.iter().map(|claim| Err(lost().during("renew").at(&claim.key))).collect()
-    }
-
-    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let fate = self.state().fate(false);
-        match fate {
-            Fate::Well => self.inner().subscribe(claim, notifier).await,
-            Fate::Refused | Fate::RequestLost | Fate::ReplyLost | Fate::Late(_) => {
-                Err(lost().during("subscribe").at(&claim.key))
-            }
-        }
-    }
-
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
-        self.ask(self.inner().set_limit(key, permits)).await
-    }
-
-    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.ask(self.inner().register(member, ttl)).await
-    }
-
-    async fn deregister(&self, client: ClientId) -> Result<()> {
-        self.ask(self.inner().deregister(client)).await
-    }
-
-    fn profile(&self) -> Profile {
-        self.inner().profile()
-    }
-}
-
-super::impl_inspect!(Lossy);

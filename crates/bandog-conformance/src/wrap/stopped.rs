@@ -1,12 +1,9 @@
 //! A backend that a test can stop.
 
-use std::{fmt::Debug, num::NonZeroU32, sync::Arc, time::Duration};
-
-use async_trait::async_trait;
-use bandog_core::{
-    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
-};
+use bandog_core::{Backend, Result};
 use tokio::sync::watch;
+
+use super::{Call, Hooks, Wrapped};
 
 /// The part of a call that a [`Stopped`] holds while it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +19,11 @@ pub enum Which {
 }
 
 /// A backend that can be stopped and continued. A held call has no timeout: it waits until the backend continues.
-#[derive(Debug)]
-pub struct Stopped<B>(Arc<StoppedShared<B>>);
+pub type Stopped<B> = Wrapped<Gates, B>;
 
+/// The gates of a [`Stopped`] backend. A gate is the point before a part of a call at which the call can be held.
 #[derive(Debug)]
-struct StoppedShared<B> {
-    backend: B,
+pub struct Gates {
     standstill: watch::Sender<Standstill>,
     /// The number of calls that have been held so far.
     held: watch::Sender<usize>,
@@ -51,118 +47,76 @@ impl Standstill {
 impl<B: Backend> Stopped<B> {
     /// Wraps this backend. The new backend is not stopped yet.
     pub fn new(backend: B) -> Self {
-        Self(Arc::new(StoppedShared {
-            backend,
-            standstill: watch::Sender::new(Standstill::default()),
-            held: watch::Sender::new(0),
-        }))
+        let standstill = watch::Sender::new(Standstill::default());
+        Self::wrap(backend, Gates { standstill, held: watch::Sender::new(0) })
     }
 
     /// From now on, holds this part of every call.
     pub fn stop(&self, which: Which) {
-        self.0.standstill.send_replace(Standstill { which: Some(which), passes_new_calls: false });
+        self.hooks().standstill.send_replace(Standstill { which: Some(which), passes_new_calls: false });
     }
 
     /// Lets all held calls continue. From now on, no call is held.
     pub fn go_on(&self) {
-        self.0.standstill.send_replace(Standstill::default());
+        self.hooks().standstill.send_replace(Standstill::default());
     }
 
     /// Holds no new calls. The calls that are held now stay held until [`Stopped::go_on`].
     pub fn keep_back(&self) {
-        self.0.standstill.send_modify(|standstill| standstill.passes_new_calls = true);
+        self.hooks().standstill.send_modify(|standstill| standstill.passes_new_calls = true);
     }
 
     /// The number of calls that have been held so far. Calls of the registry are not counted.
     pub fn held(&self) -> usize {
-        *self.0.held.borrow()
+        *self.hooks().held.borrow()
     }
 
     /// Waits until at least this number of calls has been held since the backend was made.
     pub async fn until_held(&self, calls: usize) {
         // `wait_for` fails only if the sender is dropped, and `self` has the sender.
-        let _ = self.0.held.subscribe().wait_for(|held| *held >= calls).await;
+        let _ = self.hooks().held.subscribe().wait_for(|held| *held >= calls).await;
     }
+}
 
-    pub(super) fn inner(&self) -> &B {
-        &self.0.backend
+impl Hooks for Gates {
+    async fn around<T: Send>(&self, call: Call, answer: impl Future<Output = T> + Send) -> Result<T> {
+        match call {
+            Call::Registration | Call::Deregistration => {
+                self.uncounted_gate().await;
+                return Ok(answer.await);
+            }
+            Call::LockSubscription | Call::RecordSubscription => self.gate(Which::Subscriptions).await,
+            Call::Deletion => self.gate(Which::Deletions).await,
+            Call::Ping | Call::Steps | Call::Renewals | Call::Swaps(_) | Call::Reads(_) | Call::Other => {}
+        }
+        self.gate(Which::Requests).await;
+        let answer = answer.await;
+        self.gate(Which::Answers).await;
+        Ok(answer)
     }
+}
 
-    /// A gate is the point before a part of a call at which the call can be held. If the test holds this part now,
-    /// waits until the test no longer holds this part. Otherwise returns immediately.
-    pub(super) async fn gate(&self, which: Which) {
+impl Gates {
+    /// If the test holds this part now, waits until the test no longer holds this part. Otherwise returns immediately.
+    async fn gate(&self, which: Which) {
         let is_held = {
-            let standstill = self.0.standstill.borrow();
+            let standstill = self.standstill.borrow();
             standstill.holds(which) && !standstill.passes_new_calls
         };
         if is_held {
-            self.0.held.send_modify(|held| *held += 1);
+            self.held.send_modify(|held| *held += 1);
             // `wait_for` fails only if the sender is dropped, and `self` has the sender.
-            let _ = self.0.standstill.subscribe().wait_for(|standstill| !standstill.holds(which)).await;
+            let _ = self.standstill.subscribe().wait_for(|standstill| !standstill.holds(which)).await;
         }
     }
 
-    /// Makes a call of the registry. The call is held like any other call, but it is not counted, because no caller
-    /// waits for its answer.
-    async fn uncounted<T>(&self, call: impl Future<Output = T>) -> T {
+    /// The gate of a call of the registry. The call is held like any other call, but it is not counted, because no
+    /// caller waits for its answer.
+    async fn uncounted_gate(&self) {
         let holds_any = |standstill: &Standstill| {
             !standstill.passes_new_calls && (standstill.holds(Which::Requests) || standstill.holds(Which::Answers))
         };
         // `wait_for` fails only if the sender is dropped, and `self` has the sender.
-        let _ = self.0.standstill.subscribe().wait_for(|standstill| !holds_any(standstill)).await;
-        call.await
-    }
-
-    /// Passes a call on to the wrapped backend, through two gates. At the first gate, before the request, the call
-    /// waits while requests are held. At the second gate, before the answer, the call waits while answers are held.
-    pub(super) async fn through<T>(&self, call: impl Future<Output = T>) -> T {
-        self.gate(Which::Requests).await;
-        let answer = call.await;
-        self.gate(Which::Answers).await;
-        answer
+        let _ = self.standstill.subscribe().wait_for(|standstill| !holds_any(standstill)).await;
     }
 }
-
-impl<B> Clone for Stopped<B> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-#[async_trait]
-impl<B: Backend> Leases for Stopped<B> {
-    async fn ping(&self) -> Result<()> {
-        self.through(self.inner().ping()).await
-    }
-
-    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        self.through(self.inner().apply(steps)).await
-    }
-
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.through(self.inner().renew(claims)).await
-    }
-
-    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        self.gate(Which::Subscriptions).await;
-        self.through(self.inner().subscribe(claim, notifier)).await
-    }
-
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
-        self.through(self.inner().set_limit(key, permits)).await
-    }
-
-    async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.uncounted(self.inner().register(member, ttl)).await
-    }
-
-    async fn deregister(&self, client: ClientId) -> Result<()> {
-        self.uncounted(self.inner().deregister(client)).await
-    }
-
-    fn profile(&self) -> Profile {
-        self.inner().profile()
-    }
-}
-
-super::impl_inspect!(Stopped);

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod flaws;
+mod objects;
 mod wrappers;

@@ -1,9 +1,19 @@
-use std::{num::NonZeroU32, time::Duration};
+use std::{
+    num::{NonZeroU32, NonZeroU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
-use bandog_conformance::wrap::{Capped, Counting, Delayed, Fate, Forgetful, Lossy, Stopped, Which};
+use bandog_conformance::wrap::{
+    Capped, Counting, Delayed, Fate, Flaw, Flawed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions,
+};
 use bandog_core::{
-    Answer, Backend, Claim, ClaimId, ClientId, Clock, Fence, Fences, Inspect, Key, Kind, Leases, MAX_BLOCK, Member,
-    Memory, Pattern, Records, Renewal, Step, Swap, Swapped, Verdict,
+    Answer, Backend, Claim, ClaimId, ClientId, Clock, ErrorKind, Fence, Fences, IfUnused, Inspect, Key, Kind,
+    LatchAction, LatchOperation, Latches, Leases, MAX_BLOCK, Member, Memory, Notifier, OperationId, Pattern, Records,
+    Renewal, Step, Swap, Swapped, Usage, Verdict,
 };
 use bandog_sync::Client;
 
@@ -18,18 +28,31 @@ async fn assert_passes_calls(wrapper: impl Backend + Clone) {
     let member = Member::here(ClientId::random());
     wrapper.register(&member, TTL).await.unwrap();
     assert_eq!(wrapper.members().await.unwrap(), std::slice::from_ref(&member));
+    assert_eq!(wrapper.members_of(&[member.id]).await.unwrap(), std::slice::from_ref(&member));
     wrapper.deregister(member.id).await.unwrap();
     assert_eq!(wrapper.members().await.unwrap(), []);
     assert_eq!(wrapper.check().await.unwrap().len(), 1);
+    assert_eq!(wrapper.check_for("").await.unwrap().len(), 1);
+    wrapper.ping().await.unwrap();
 
     let key = Key::new("orders").unwrap();
     assert_eq!(wrapper.evict(&key).await.unwrap(), None);
     let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(wrapper.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
     assert!(wrapper.show(&key).await.unwrap().is_held());
+    assert!(wrapper.show_all(std::slice::from_ref(&key)).await.unwrap()[0].is_held());
+    assert_eq!(wrapper.list(&Pattern::all()).await.unwrap().len(), 1);
+    assert!(!wrapper.forget(&key).await.unwrap());
     assert!(wrapper.evict(&key).await.unwrap().is_some());
     assert!(!wrapper.show(&key).await.unwrap().is_held());
     drop(guard);
+    let page = wrapper.names_page(&Pattern::all(), Duration::ZERO, None).await.unwrap();
+    assert_eq!(page.keys, std::slice::from_ref(&key));
+    tokio::time::sleep(TTL).await;
+    let usage = wrapper.usage(&page.keys, Duration::ZERO, IfUnused::Forget).await.unwrap();
+    assert_eq!(usage, [Usage::Unused]);
+    assert_eq!(wrapper.set_limit(&key, NonZeroU32::MIN).await.unwrap(), None);
+    assert_eq!(wrapper.set_limit(&key, NonZeroU32::MIN).await.unwrap(), Some(1));
 
     let created = wrapper.swap(&[Swap::new(key.clone(), None, "one")]).await.unwrap();
     assert!(matches!(created.each[..], [Ok(Swapped::Done(Some(_)))]), "{created:?}");
@@ -37,6 +60,55 @@ async fn assert_passes_calls(wrapper: impl Backend + Clone) {
     assert!(matches!(&reading.records[..], [Ok(Some(record))] if record.value == "one"), "{reading:?}");
     assert_eq!(wrapper.names(&Pattern::all()).await.unwrap(), std::slice::from_ref(&key));
     assert_eq!(wrapper.history(&key).await.unwrap(), []);
+
+    assert!(wrapper.change_latch(&latch(1, LatchAction::Set(NonZeroU64::MIN))).await.unwrap().unwrap().has_changed);
+    assert_eq!(wrapper.latch_count(&key).await.unwrap(), 1);
+    assert_eq!(wrapper.list_latches(&Pattern::all()).await.unwrap().len(), 1);
+    wrapper.change_latch(&latch(2, LatchAction::Delete)).await.unwrap().unwrap();
+    tokio::time::sleep(TTL * 2).await;
+    let records = async || wrapper.names(&Pattern::all()).await.unwrap().len();
+    let before = records().await;
+    wrapper.clear_latches().await.unwrap();
+    assert_eq!((before, records().await), (2, 1));
+}
+
+/// An operation on the latch `orders`.
+fn latch(number: u64, action: LatchAction) -> LatchOperation {
+    let id = OperationId { client: ClientId::random(), number };
+    LatchOperation { key: Key::new("orders").unwrap(), id, action, remember: TTL, forget_before: 0 }
+}
+
+/// The key and the claim of the subscriptions below.
+fn orders() -> (Key, Claim) {
+    let key = Key::new("orders").unwrap();
+    let claim = Claim::new(key.clone(), ClaimId { client: ClientId::random(), number: 1 }, Kind::Mutex, TTL);
+    (key, claim)
+}
+
+/// Asserts that each of the three subscriptions of this wrapper notifies.
+async fn assert_notifies(wrapper: impl Backend) {
+    let (key, claim) = orders();
+    let notified = Arc::new(AtomicBool::new(false));
+    let notifier = || {
+        let notified = Arc::clone(&notified);
+        Notifier::new(move || notified.store(true, Relaxed))
+    };
+
+    let subscription = wrapper.subscribe(&claim, notifier()).await.unwrap();
+    wrapper.apply(&[Step::Claim(claim.clone()), Step::Release(claim)]).await;
+    assert!(notified.swap(false, Relaxed));
+    drop(subscription);
+
+    let subscription = wrapper.subscribe_record(&key, notifier()).await.unwrap();
+    wrapper.swap(&[Swap { notifies: true, ..Swap::new(key.clone(), None, "one") }]).await.unwrap();
+    assert!(notified.swap(false, Relaxed));
+    drop(subscription);
+
+    let subscription = wrapper.subscribe_latch(&key, notifier()).await.unwrap();
+    wrapper.change_latch(&latch(1, LatchAction::Set(NonZeroU64::MIN))).await.unwrap();
+    wrapper.change_latch(&latch(2, LatchAction::Delete)).await.unwrap();
+    assert!(notified.swap(false, Relaxed));
+    drop(subscription);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,6 +120,34 @@ async fn each_wrapper_passes_calls_to_its_backend() {
     assert_passes_calls(Stopped::new(memory())).await;
     assert_passes_calls(Forgetful::new(memory())).await;
     assert_passes_calls(Capped::short_leases(memory(), TTL)).await;
+    assert_passes_calls(Flawed::new(memory(), Flaw::None)).await;
+    assert_passes_calls(WithoutSubscriptions::new(memory())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_wrapper_passes_subscriptions_to_its_backend() {
+    assert_notifies(memory()).await;
+    assert_notifies(Counting::new(memory())).await;
+    assert_notifies(Delayed::new(memory(), 1, TTL / 100, TTL / 100)).await;
+    assert_notifies(Lossy::new(memory())).await;
+    assert_notifies(Stopped::new(memory())).await;
+    assert_notifies(Forgetful::new(memory())).await;
+    assert_notifies(Capped::short_leases(memory(), TTL)).await;
+    assert_notifies(Flawed::new(memory(), Flaw::None)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_without_subscriptions_refuses_each() {
+    let ((key, claim), store) = (orders(), WithoutSubscriptions::new(memory()));
+    let notifier = || Notifier::new(|| ());
+    let refused = [
+        store.subscribe(&claim, notifier()).await,
+        store.subscribe_record(&key, notifier()).await,
+        store.subscribe_latch(&key, notifier()).await,
+    ];
+    for error in refused.map(Result::unwrap_err) {
+        assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("subscribe"), Some(&key)));
+    }
 }
 
 /// The answers of a capped backend say how long a hold lasts, and the hold really ends at this time.

@@ -21,7 +21,7 @@ use crate::{
     server::Server,
     sink::Sink,
     slots,
-    subscriptions::Subscriptions,
+    subscriptions::{Subscriptions, watched},
 };
 
 #[derive(Debug)]
@@ -91,6 +91,7 @@ impl SharedCluster {
 
     /// The node that has the slot of this key or channel.
     pub(super) fn owner_of(&self, key: &str) -> Option<Arc<Node>> {
+        let key = watched::key(key).unwrap_or(key);
         self.map().owner(slots::slot(key.as_bytes()))
     }
 

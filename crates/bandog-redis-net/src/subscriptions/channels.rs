@@ -19,6 +19,8 @@ pub(super) struct Channels {
 struct ChannelState {
     subscribers: Vec<Subscriber>,
     server: ServerState,
+    /// Whether the server has ended the subscription while its confirmation was on the way.
+    ended: bool,
     /// Whether a message may have been missed, because the connection broke. The subscribers get a gap when the
     /// subscription is confirmed again.
     missed: bool,
@@ -159,13 +161,26 @@ impl Channels {
         let Some(state) = self.states.get_mut(channel) else {
             return;
         };
-        state.server = ServerState::Subscribed;
+        state.server =
+            if std::mem::take(&mut state.ended) { ServerState::Unsubscribed } else { ServerState::Subscribed };
         let missed = std::mem::take(&mut state.missed);
         for subscriber in &mut state.subscribers {
             subscriber.answer_caller(Ok(SubscribeOutcome::Subscribed));
             if missed {
                 subscriber.sink.gap();
             }
+        }
+    }
+
+    /// Records that the server has ended the subscription by itself. The channel needs a new one.
+    pub(super) fn ended(&mut self, channel: &str) {
+        let Some(state) = self.states.get_mut(channel) else {
+            return;
+        };
+        match state.server {
+            ServerState::Subscribed => state.server = ServerState::Unsubscribed,
+            ServerState::Subscribing => state.ended = true,
+            ServerState::Unsubscribed | ServerState::Unsure | ServerState::Unsubscribing => {}
         }
     }
 
@@ -219,6 +234,7 @@ impl Channels {
             // This also applies to a channel with an unanswered command: the server may have confirmed a subscription
             // to the channel before this command was sent.
             state.missed = true;
+            state.ended = false;
             state.server = ServerState::Unsubscribed;
         }
     }

@@ -10,6 +10,7 @@ use tokio::{sync::mpsc::UnboundedReceiver, task::unconstrained};
 use super::{
     channels::{ChannelRequest, SubscribeOutcome},
     shared::SharedSubscriptions,
+    watched,
 };
 use crate::{
     dial::{Connection, TlsProbeBudget},
@@ -30,7 +31,8 @@ type RequestsInFlight = FuturesUnordered<BoxFuture<'static, ChannelReply>>;
 struct ChannelReply {
     channel: Arc<str>,
     request: ChannelRequest,
-    result: Result<(), RedisError>,
+    /// Whether the subscribers of a watched key must be notified.
+    result: Result<bool, RedisError>,
 }
 
 /// Connects when there is a subscriber, keeps the subscriptions, and reconnects when the connection breaks. Returns
@@ -130,11 +132,14 @@ async fn send(
     request: ChannelRequest,
     sharded: bool,
 ) -> ChannelReply {
-    let result = match (request, sharded) {
-        (ChannelRequest::Subscribe, false) => unconstrained(mux.subscribe(&*channel)).await,
-        (ChannelRequest::Unsubscribe, false) => unconstrained(mux.unsubscribe(&*channel)).await,
-        (ChannelRequest::Subscribe, true) => send_sharded(&mut mux, "SSUBSCRIBE", &channel).await,
-        (ChannelRequest::Unsubscribe, true) => send_sharded(&mut mux, "SUNSUBSCRIBE", &channel).await,
+    let done = |()| false;
+    let result = match (request, watched::key(&channel), sharded) {
+        (ChannelRequest::Subscribe, Some(key), _) => watched::read(&mut mux, key).await,
+        (ChannelRequest::Unsubscribe, Some(_), _) => Ok(false),
+        (ChannelRequest::Subscribe, None, false) => unconstrained(mux.subscribe(&*channel)).await.map(done),
+        (ChannelRequest::Unsubscribe, None, false) => unconstrained(mux.unsubscribe(&*channel)).await.map(done),
+        (ChannelRequest::Subscribe, None, true) => send_sharded(&mut mux, "SSUBSCRIBE", &channel).await.map(done),
+        (ChannelRequest::Unsubscribe, None, true) => send_sharded(&mut mux, "SUNSUBSCRIBE", &channel).await.map(done),
     };
     ChannelReply { channel, request, result }
 }
@@ -153,8 +158,14 @@ fn is_timeout(reply: &ChannelReply) -> bool {
 fn apply_reply(shared: &SharedSubscriptions, reply: &ChannelReply) -> bool {
     let ChannelReply { channel, request, result } = reply;
     match (request, result) {
-        (ChannelRequest::Subscribe, Ok(())) => shared.state().channels.subscribed(channel),
-        (ChannelRequest::Unsubscribe, Ok(())) => shared.state().channels.unsubscribed(channel),
+        (ChannelRequest::Subscribe, Ok(must_notify)) => {
+            let mut state = shared.state();
+            state.channels.subscribed(channel);
+            if *must_notify {
+                state.channels.message(channel, &[]);
+            }
+        }
+        (ChannelRequest::Unsubscribe, Ok(_)) => shared.state().channels.unsubscribed(channel),
         (request, Err(error)) => match ServerError::try_from(error.clone()) {
             Ok(refused) => return apply_refusal(shared, channel, *request, &refused),
             Err(error) => shared.state().channels.unsure(channel, &refusal::failed(error)),
@@ -168,7 +179,7 @@ fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRe
     match request {
         ChannelRequest::Subscribe => {
             let error = refusal::refused(refused);
-            let reason = if refusal::is_denied(refused) {
+            let reason = if refusal::is_denied(refused) || refusal::is_unknown_command(refused, "client") {
                 shared.warn_once(&error);
                 Ok(SubscribeOutcome::Denied)
             } else if shared.dialler.options.in_cluster

@@ -74,6 +74,10 @@ impl SharedSubscriptions {
     /// If the slot of a sharded channel moves, the server ends the subscription by itself. The client library would take
     /// this message for the answer to another request. So the connection is closed then.
     pub(super) fn pushed(&self, push: &PushInfo) -> Result<(), SendError> {
+        if push.kind == PushKind::Invalidate {
+            self.invalidated(push.data.first());
+            return Ok(());
+        }
         let Some(Value::BulkString(channel)) = push.data.first() else { return Ok(()) };
         let Ok(channel) = std::str::from_utf8(channel) else { return Ok(()) };
         match &push.kind {

@@ -20,10 +20,6 @@
 -- If the server refuses a command, no hold without a ttl or without a token stays behind: see the order of the commands
 -- at the end of `claim`.
 
-local OFFERED = '00000000-0000-8000-8000-000000000000:0'
--- Longer than the interval between two claims of a starving client.
-local STARVING_MS = 3000
-
 -- Whether the key `starving` can be set. If it has another type, it belongs to another application. If this node does not
 -- have it, and its slot is being moved between nodes of a Redis Cluster, another node may have it: a second key would stop
 -- the move. Then this node refuses DEL, which has two keys here and deletes nothing.
@@ -104,9 +100,6 @@ if #KEYS == 2 then return claim(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARG
 local replies = {}
 for i = 1, #KEYS / 2 do
   local k, a = 2 * i, 5 * i
-  local done, reply = pcall(claim, KEYS[k - 1], KEYS[k], ARGV[a - 4], ARGV[a - 3], ARGV[a - 2], ARGV[a - 1], ARGV[a])
-  -- Before version 7, Redis raised errors as texts instead of tables.
-  if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
-  replies[i] = reply
+  replies[i] = attempt(claim, KEYS[k - 1], KEYS[k], ARGV[a - 4], ARGV[a - 3], ARGV[a - 2], ARGV[a - 1], ARGV[a])
 end
 return replies

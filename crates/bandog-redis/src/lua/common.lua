@@ -1,11 +1,7 @@
--- Functions that the scripts of several kinds of locks share. The text of such a script begins with this file.
+-- Functions that the scripts of several kinds of locks share, after those of offer.lua.
 
 local call, try = redis.call, redis.pcall
 
-local OFFERED = '00000000-0000-8000-8000-000000000000:0'
-local OFFER_MS = 250
--- Longer than the interval between two claims of a starving client.
-local STARVING_MS = 3000
 -- Time for which the place of a waiting claim is kept.
 local PLACE_MS = 5000
 
@@ -23,15 +19,6 @@ end
 
 -- Ends the present step with this error.
 local function refuse(message) error(redis.error_reply(message)) end
-
--- Calls `step`, and returns its reply or the error that ended it. `step` gets `keys`, the number of keys, and `args`, the
--- number of arguments, that come before those of its lock.
-local function attempt(step, keys, args)
-  local done, reply = pcall(step, keys, args)
-  -- Before version 7, Redis raised errors as texts instead of tables.
-  if not done and type(reply) == 'string' then return redis.error_reply(reply) end
-  return reply
-end
 
 -- Calls `step` for each lock, and returns the replies; without a list around it if there is only one.
 local function each(keys, args, step)

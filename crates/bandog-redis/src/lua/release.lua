@@ -11,9 +11,6 @@
 --        -2: freed, but the user has no right to publish
 --        or the error of this lock; the other locks are still handled
 
-local OFFERED = '00000000-0000-8000-8000-000000000000:0'
-local OFFER_MS = 250
-
 local function release(lock, owner, channel, starving)
   local held = redis.call('hexists', lock, owner) == 1
   if held then redis.call('del', lock) end
@@ -35,9 +32,6 @@ if #KEYS == 1 then return release(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) end
 
 local replies = {}
 for i, lock in ipairs(KEYS) do
-  local done, reply = pcall(release, lock, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
-  -- Before version 7, Redis raised errors as texts instead of tables.
-  if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
-  replies[i] = reply
+  replies[i] = attempt(release, lock, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
 end
 return replies

@@ -2,9 +2,8 @@
 
 -- 1 if this owner holds the lock, 0 if not, or the error.
 local function holds(lock, owner)
-  local done, value = pcall(value_of, lock)
-  if done then return value == owner and 1 or 0 end
-  -- Before version 7, Redis raised errors as texts instead of tables.
-  return type(value) == 'string' and redis.error_reply(value) or value
+  local value = attempt(value_of, lock)
+  if type(value) == 'table' then return value end
+  return value == owner and 1 or 0
 end
 

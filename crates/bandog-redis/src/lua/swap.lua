@@ -124,7 +124,7 @@ local k, a, count = 2 + holdings, 2 + holdings, 1
 while k <= #keys do
   local record, from, before, holding, lines, value =
     keys[k], args[a], args[a + 1], args[a + 2], args[a + 3], args[a + 4]
-  local done, reply = true, nil
+  local reply
   k, a, count = k + 1, a + 5, count + 1
   if lines == '=' then
     reply = replace(record, nil, from, before, holding, 0, value)
@@ -132,15 +132,13 @@ while k <= #keys do
     local history, name, at, number = keys[k], args[a], a, tonumber(lines)
     k, a = k + 1, a + 1 + 2 * math.max(number, 0)
     if from == '' then
-      done, reply = pcall(make, record, history, before, holding, number, value, name, at)
+      reply = attempt(make, record, history, before, holding, number, value, name, at)
     elseif number < 0 then
-      done, reply = pcall(delete, record, history, from, before, holding, name)
+      reply = attempt(delete, record, history, from, before, holding, name)
     else
       reply = replace(record, history, from, before, holding, number, value, at)
     end
   end
-  -- Before version 7, Redis raised errors as texts instead of tables.
-  if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[count] = reply
 end
 -- Notifies when all swaps are done. If a notification is refused, the swap still succeeds.

@@ -9,11 +9,13 @@ use redis::{Cmd, RedisWrite};
 use super::args::{claim_of, millis, starving};
 use crate::names::{Channel, DEADLINES, HELD, QUEUE, STAYED, Satellite, TokenKey, WAITING};
 
-pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_take.lua", "fair_claim.lua");
-pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_free.lua", "fair_release.lua");
+pub(super) static CLAIM: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "queue.lua", "fair_take.lua", "fair_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "queue.lua", "fair_free.lua", "fair_release.lua");
 pub(super) static NEXT: LazyLock<Script> =
-    script!("common.lua", "queue.lua", "fair_free.lua", "fair_take.lua", "fair_next.lua");
-pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_renew.lua");
+    script!("offer.lua", "common.lua", "queue.lua", "fair_free.lua", "fair_take.lua", "fair_next.lua");
+pub(super) static RENEW: LazyLock<Script> = script!("offer.lua", "common.lua", "queue.lua", "fair_renew.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &NEXT, &RENEW];

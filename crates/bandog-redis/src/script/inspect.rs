@@ -11,10 +11,13 @@ use crate::names::{
     READ_WRITE_CHANNEL, SEMAPHORE_CHANNEL, STARVING_ORDER, STAYED, Satellite, StarvingKey, TokenKey, WAITING, WRITERS,
 };
 
-pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "show.lua");
-pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "evict.lua");
-pub(super) static FORGET: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "forget.lua");
-pub(super) static UNUSED: LazyLock<Script> = script!("common.lua", "inspect.lua", "unused.lua");
+pub(super) static SHOW: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "queue.lua", "rw.lua", "inspect.lua", "show.lua");
+pub(super) static EVICT: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "queue.lua", "rw.lua", "inspect.lua", "evict.lua");
+pub(super) static FORGET: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "queue.lua", "rw.lua", "inspect.lua", "forget.lua");
+pub(super) static UNUSED: LazyLock<Script> = script!("offer.lua", "common.lua", "inspect.lua", "unused.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&SHOW, &EVICT, &FORGET, &UNUSED];

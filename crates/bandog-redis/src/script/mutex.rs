@@ -9,8 +9,8 @@ use redis::{Cmd, RedisWrite};
 use super::args::{claim_of, claim_with, renew_with};
 use crate::names::{Channel, StarvingKey};
 
-pub(super) static CLAIM: LazyLock<Script> = script!("claim.lua");
-pub(super) static RELEASE: LazyLock<Script> = script!("release.lua");
+pub(super) static CLAIM: LazyLock<Script> = script!("offer.lua", "claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("offer.lua", "release.lua");
 pub(super) static RENEW: LazyLock<Script> = script!("renew.lua");
 
 /// The scripts of this module.

@@ -16,13 +16,18 @@ use crate::names::{
     WAITING,
 };
 
-pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "permits.lua", "plain.lua", "plain_claim.lua");
-pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "permits.lua", "plain.lua", "plain_release.lua");
-pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "permits.lua", "plain.lua", "plain_renew.lua");
-pub(super) static LIMIT: LazyLock<Script> = script!("common.lua", "permits.lua", "plain.lua", "plain_limit.lua");
+pub(super) static CLAIM: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "permits.lua", "plain.lua", "plain_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "permits.lua", "plain.lua", "plain_release.lua");
+pub(super) static RENEW: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "permits.lua", "plain.lua", "plain_renew.lua");
+pub(super) static LIMIT: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "permits.lua", "plain.lua", "plain_limit.lua");
 pub(super) static SHOW: LazyLock<Script> =
-    script!("common.lua", "queue.lua", "rw.lua", "inspect.lua", "plain_inspect.lua", "plain_show.lua");
+    script!("offer.lua", "common.lua", "queue.lua", "rw.lua", "inspect.lua", "plain_inspect.lua", "plain_show.lua");
 pub(super) static EVICT: LazyLock<Script> = script!(
+    "offer.lua",
     "common.lua",
     "queue.lua",
     "rw.lua",

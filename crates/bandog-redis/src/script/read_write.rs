@@ -9,9 +9,9 @@ use redis::{Cmd, RedisWrite};
 use super::args::{claim_of, fences, millis, starving};
 use crate::names::{HELD, HoldPrefix, READ_WRITE_CHANNEL, Satellite, TokenKey, WRITERS};
 
-pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "rw.lua", "rw_claim.lua");
-pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "rw.lua", "rw_release.lua");
-pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "rw.lua", "rw_renew.lua");
+pub(super) static CLAIM: LazyLock<Script> = script!("offer.lua", "common.lua", "rw.lua", "rw_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("offer.lua", "common.lua", "rw.lua", "rw_release.lua");
+pub(super) static RENEW: LazyLock<Script> = script!("offer.lua", "common.lua", "rw.lua", "rw_renew.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&CLAIM, &RELEASE, &RENEW];

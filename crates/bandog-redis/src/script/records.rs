@@ -16,7 +16,7 @@ use crate::{
     options::{Format, Layout},
 };
 
-pub(super) static SWAP: LazyLock<Script> = script!("holdings.lua", "swap.lua");
+pub(super) static SWAP: LazyLock<Script> = script!("offer.lua", "holdings.lua", "swap.lua");
 pub(super) static READ: LazyLock<Script> = script!("holdings.lua", "read.lua");
 
 /// The scripts of this module.

@@ -15,10 +15,10 @@ use crate::names::{
 /// Number of bytes of a permit's id.
 const ID_LEN: usize = 16;
 
-pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "permits.lua", "permits_claim.lua");
-pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "permits.lua", "permits_release.lua");
-pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "permits.lua", "permits_renew.lua");
-pub(super) static LIMIT: LazyLock<Script> = script!("common.lua", "permits.lua", "limit.lua");
+pub(super) static CLAIM: LazyLock<Script> = script!("offer.lua", "common.lua", "permits.lua", "permits_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("offer.lua", "common.lua", "permits.lua", "permits_release.lua");
+pub(super) static RENEW: LazyLock<Script> = script!("offer.lua", "common.lua", "permits.lua", "permits_renew.lua");
+pub(super) static LIMIT: LazyLock<Script> = script!("offer.lua", "common.lua", "permits.lua", "limit.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &RENEW, &LIMIT];

@@ -9,15 +9,17 @@ use redis::{Cmd, RedisWrite};
 use super::args::{claim_of, claim_with, renew_with, starving};
 use crate::names::{Channel, TokenKey};
 
-pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_claim.lua");
-pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_release.lua");
-pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_renew.lua");
-pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_inspect.lua", "setnx_show.lua");
-pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "setnx.lua", "setnx_inspect.lua", "setnx_evict.lua");
+pub(super) static CLAIM: LazyLock<Script> = script!("offer.lua", "common.lua", "setnx.lua", "setnx_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("offer.lua", "common.lua", "setnx.lua", "setnx_release.lua");
+pub(super) static RENEW: LazyLock<Script> = script!("offer.lua", "common.lua", "setnx.lua", "setnx_renew.lua");
+pub(super) static SHOW: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "setnx.lua", "setnx_inspect.lua", "setnx_show.lua");
+pub(super) static EVICT: LazyLock<Script> =
+    script!("offer.lua", "common.lua", "setnx.lua", "setnx_inspect.lua", "setnx_evict.lua");
 
 /// The scripts of records.
-pub(super) static SWAP: LazyLock<Script> = script!("setnx.lua", "setnx_holdings.lua", "swap.lua");
-pub(super) static READ: LazyLock<Script> = script!("setnx.lua", "setnx_holdings.lua", "read.lua");
+pub(super) static SWAP: LazyLock<Script> = script!("offer.lua", "setnx.lua", "setnx_holdings.lua", "swap.lua");
+pub(super) static READ: LazyLock<Script> = script!("offer.lua", "setnx.lua", "setnx_holdings.lua", "read.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 7] = [&CLAIM, &RELEASE, &RENEW, &SHOW, &EVICT, &SWAP, &READ];

@@ -320,7 +320,8 @@ async fn a_waiting_swap_blocks_no_queries_and_no_refused_requests() {
 #[tokio::test]
 async fn a_swap_that_timed_out_in_the_queue_was_not_applied() {
     let dir = TestDir::new();
-    let store = Sqlite::new(dir.options().timeout(Duration::from_millis(300))).unwrap();
+    // The writer gives up before the caller: with this timeout, 100 ms before.
+    let store = Sqlite::new(dir.options().timeout(Duration::from_secs(2))).unwrap();
     let version = put(&store, "r", None, "").await;
     let writer = Connection::open(dir.path()).unwrap();
     writer.execute_batch("begin immediate").unwrap();

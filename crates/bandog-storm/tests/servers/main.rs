@@ -1,5 +1,8 @@
-//! A short storm with a fixed seed on servers: Redis, one server and several that fail, PostgreSQL, MariaDB and ZooKeeper.
+//! A short storm with a fixed seed on servers: Redis, one server and several that fail, PostgreSQL, MariaDB and
+//! ZooKeeper. And the exits of programs.
 #![allow(clippy::unwrap_used, reason = "tests")]
+
+mod exits;
 
 use std::process::Command;
 

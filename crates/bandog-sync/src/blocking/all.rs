@@ -184,7 +184,7 @@ impl AllGuard {
     /// [`all`]. See [`crate::Guard::fence_sql`].
     ///
     /// # Errors
-    /// As [`super::Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a semaphore.
+    /// As [`super::Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a reader's or a semaphore.
     pub fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
         thread::may_block("fence")?;
         wait(self.guard.fence_sql())

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use bandog_core::{ClaimId, Error, ErrorKind, Fence, Holding, Key, Record, Result, Swap, Version};
+use bandog_core::{Backend, ClaimId, Error, ErrorKind, Fence, Holding, Key, Record, Result, Swap, Version};
 use tokio::sync::oneshot;
 
 use crate::{Client, Expiring, Guard, Lost, engine::Msg};
@@ -87,8 +87,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    pub(super) fn new(client: Client, record: Key, version: Version, guard: Guard) -> Self {
-        Self { entry: RecordEntry { client, record, version: Some(version) }, guard }
+    pub(super) fn new(entry: RecordEntry, guard: Guard) -> Self {
+        Self { entry, guard }
     }
 
     /// The fencing token of this leadership: a number that is greater than the number of every earlier leader.
@@ -161,34 +161,71 @@ impl Leadership {
     }
 }
 
-/// The record that a leader has written. The drop of this value deletes the record in the background.
+/// The record that a leader has written, or may have written. The drop of this value deletes the record in the background.
 #[derive(Debug)]
-struct RecordEntry {
+pub(super) struct RecordEntry {
     client: Client,
     record: Key,
-    /// The version that the leader has written. `None` if the record is already deleted.
-    version: Option<Version>,
+    written: Written,
+}
+
+#[derive(Debug)]
+enum Written {
+    /// The text that a write without an answer may have written. No two leaders have the same text.
+    Maybe(String),
+    /// The version that the leader has written.
+    Version(Version),
+    /// The record is already deleted.
+    Deleted,
 }
 
 impl RecordEntry {
+    /// The entry of a leader that is about to write this text.
+    pub(super) fn of(client: Client, record: Key, text: String) -> Self {
+        Self { client, record, written: Written::Maybe(text) }
+    }
+
+    /// Records the version that the leader has written.
+    pub(super) fn written(&mut self, version: Version) {
+        self.written = Written::Version(version);
+    }
+
     /// Sends a request that deletes the record, unless a later leader has replaced it. This needs no condition on the
     /// mutex, because no two writes of a record have the same version. Returns a receiver that is answered when the
     /// request has ended.
     fn delete(&mut self) -> Option<oneshot::Receiver<()>> {
-        let from = Some(self.version.take()?);
+        let written = std::mem::replace(&mut self.written, Written::Deleted);
+        if matches!(written, Written::Deleted) {
+            return None;
+        }
         let key = self.client.handle().key(self.record.as_str()).ok()?;
-        let swap = Swap { to: None, notifies: true, ..Swap::new(key, from, "") };
         let (ended, answer) = oneshot::channel();
         // If the request fails, the record stays, but its leader does not hold the mutex any more. If the engine has
         // ended, the message is not received.
         let delete = Msg::Query(Box::new(move |backend| {
             Box::pin(async move {
-                let _ = backend.swap(&[swap]).await;
+                if let Some(version) = version(&*backend, &key, written).await {
+                    let delete = Swap { to: None, notifies: true, ..Swap::new(key, Some(version), "") };
+                    let _ = backend.swap(&[delete]).await;
+                }
                 let _ = ended.send(());
             })
         }));
         let _ = self.client.handle().send(delete);
         Some(answer)
+    }
+}
+
+/// The version of the record that the leader has written, if it is known or still there.
+async fn version(backend: &dyn Backend, key: &Key, written: Written) -> Option<Version> {
+    match written {
+        Written::Version(version) => Some(version),
+        Written::Maybe(text) => {
+            let mut records = backend.read(std::slice::from_ref(key), &[]).await.ok()?.records;
+            let record = records.pop()?.ok()??;
+            (record.value == text).then_some(record.version)
+        }
+        Written::Deleted => None,
     }
 }
 

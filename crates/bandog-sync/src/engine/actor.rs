@@ -226,6 +226,13 @@ impl Engine {
 
     /// Processes all events that are ready.
     fn process(&mut self, messages: &mut Vec<Msg>) {
+        while messages.len() < MAX_MESSAGES
+            && let Ok(msg) = self.mailbox.try_recv()
+        {
+            messages.push(msg);
+        }
+        // The clock is read after the messages have arrived. The limit of a call counts from this time, so a call that
+        // arrives after it would wait for less than its limit.
         self.cx.now = self.clock.now();
         while let Some(completion) = self.calls.take_completion() {
             self.complete(completion);
@@ -233,11 +240,6 @@ impl Engine {
         if self.epoch.has_changed().is_ok_and(|changed| changed) {
             self.epoch.mark_unchanged();
             self.reconnected();
-        }
-        while messages.len() < MAX_MESSAGES
-            && let Ok(msg) = self.mailbox.try_recv()
-        {
-            messages.push(msg);
         }
         for msg in messages.drain(..) {
             self.handle_message(msg);

@@ -259,7 +259,7 @@ impl Engine {
             Effect::Fail(call, error) => call.answer(Err(error)),
             // The caller may have dropped its future.
             Effect::Report(report, result) => drop(report.send(result)),
-            // The next two functions write this client into the store's registry, for operators.
+            // These write this client into the store's registry, for operators.
             Effect::HoldBegan => self.register_for_hold(key),
             Effect::Detached { until } => self.keep_registered(until),
             Effect::WaitBegan => self.register_for_wait(),

@@ -5,8 +5,8 @@
 //! in four cases:
 //! - The last guard of a turn was dropped, and no other call of this client gets the hold.
 //! - A grant arrived too late, or no call waits for the lock any more.
-//! - No call waits for a claim any more. But the store may have applied the claim, or may have noted that this client
-//!   starves (has waited for a long time).
+//! - No call waits for a claim any more. But the store may have applied the claim, may have a place for it, or may
+//!   have noted that this client starves (has waited for a long time).
 //! - A hold was exchanged for a new one, and the store may still apply a request of the old claim
 //!   ([`Releases::start_later`]).
 //!

@@ -217,7 +217,7 @@ async fn candidates_of_one_client_follow_each_other() {
     assert_eq!(client.election("billing").leader().await.unwrap(), None);
 }
 
-/// Campaigns that are dropped at every point leave the election.
+/// Campaigns that are dropped at every point leave the election and no record.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_campaign_leaves_the_election() {
     let store = memory();
@@ -237,6 +237,7 @@ async fn a_dropped_campaign_leaves_the_election() {
         }
         ours.idle().await;
         assert_eq!(held(&store).await, [""; 0], "after {polls} polls");
+        assert_eq!(store.names(&Pattern::all()).await.unwrap(), [], "after {polls} polls");
         assert_eq!(theirs.election("billing").leader().await.unwrap(), None);
     }
     let leadership = soon(candidate(&theirs, "next").campaign()).await.unwrap();

@@ -1,7 +1,13 @@
 //! A machine that was suspended. Its clock has advanced during that time, but its timers have not.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Wake, Waker},
     time::{Duration, Instant},
 };
 
@@ -38,4 +44,46 @@ async fn a_suspended_holder_sees_its_loss_at_once() {
     assert!(woke.elapsed() < Duration::from_secs(2), "lost after {:?}", woke.elapsed());
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
     assert!(!next.is_lost());
+}
+
+/// A call whose first poll happens when this waker is woken: inside the engine, which is then in the middle of its work.
+struct CallsInside {
+    slept: &'static AtomicU64,
+    call: Mutex<Pin<Box<dyn Future<Output = bool> + Send>>>,
+}
+
+impl Wake for CallsInside {
+    fn wake(self: Arc<Self>) {
+        self.slept.fetch_add(1_000_000_000, Relaxed);
+        let is_ready = self.call.lock().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!is_ready);
+    }
+}
+
+/// The engine is stopped for a second in the middle of its work, and a call arrives after that. Its limit counts from its
+/// arrival.
+#[tokio::test]
+async fn a_call_that_arrives_while_the_engine_works_waits_until_its_limit() {
+    static SLEPT: AtomicU64 = AtomicU64::new(0);
+    const LIMIT: Duration = Duration::from_millis(100);
+    let clock = Clock::system_and(&SLEPT);
+    let client = Client::options().clock(clock).on_current_runtime().over(Memory::new(clock)).unwrap();
+    let busy = client.mutex("busy").lock().await.unwrap();
+    client.idle().await;
+    let mutex = client.mutex("busy");
+    let call = Box::pin(async move { mutex.try_lock_for(LIMIT).await.unwrap().is_some() });
+    let inside = Arc::new(CallsInside { slept: &SLEPT, call: Mutex::new(call) });
+    let free = client.mutex("free");
+    let mut first = Box::pin(free.lock());
+    assert!(first.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&inside)))).is_pending());
+    while SLEPT.load(Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let arrived = clock.now();
+    drop(first.await.unwrap());
+    let is_granted = std::future::poll_fn(|cx| inside.call.lock().unwrap().as_mut().poll(cx)).await;
+    let waited = clock.now().since(arrived);
+    // The call has arrived a little earlier than the clock was read.
+    assert!(!is_granted && waited >= LIMIT / 2, "the call waited {waited:?}");
+    busy.release().await.unwrap();
 }

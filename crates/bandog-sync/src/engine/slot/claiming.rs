@@ -250,8 +250,8 @@ impl Slot {
     }
 }
 
-/// Ends an attempt to get the key. Its claim must not be in flight. The claim is released in two cases: the store may
-/// have applied the claim, or it may have a note that this client starves (has waited for a long time).
+/// Ends an attempt to get the key. Its claim must not be in flight. The claim is released if the store may
+/// have applied it, may have a place for it, or may have a note that this client starves (has waited for a long time).
 pub(super) fn end_attempt(attempt: &Attempt, cx: &mut SlotContext) {
     let unsure = attempt.unsure;
     // If the claim was sent as an exchange that the store has not applied, the store still has the old hold. So the old

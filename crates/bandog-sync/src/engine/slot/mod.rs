@@ -73,7 +73,7 @@
 //! - `attempt`: a claim that is not granted yet; `claiming`: how claims are sent and answered;
 //! - `hold`: a granted hold with its deadline and renewals (`validity`; `lease`: a fixed lease); `holds`: the holds of one slot; `turn`: one
 //!   turn; `turns`: how turns begin and end; `readers`: how readers share a hold;
-//! - `further`: further claims of a semaphore; `downgrade`: how a writer becomes a reader;
+//! - `further`, `further_claims`: further claims of a semaphore; `downgrade`, `pending_downgrade`: how a writer becomes a reader;
 //! - `policy`: what distinguishes the kinds of locks; `polls`: when a waiting client claims again although no notification arrived;
 //! - `streak`: how a busy client lets other clients get the key.
 

@@ -1,0 +1,187 @@
+//! Laws of objects as a whole.
+
+use std::time::Duration;
+
+use bandog_core::{
+    ErrorKind, Pattern,
+    structures::{
+        Action, BloomOp, BloomSizes, Cursor, ListOp, MapOp, MultimapOp, ObjectOp, Reply, SetOp, SetTtl, SortedOp,
+        Structure, TakeEnd, TakeOp, Ttl, ValueOp, Values,
+    },
+};
+use tokio::time::sleep;
+
+use super::{
+    ObjectWorld,
+    kit::{FRONT, LONG, NO, NONE, Store, YES, all, b, int, some},
+};
+
+const BLOOM: BloomSizes = BloomSizes { bits: 100, hashes: 2, expected: 10, false_positives: 0.1 };
+
+/// An object of each structure, with all its parts.
+async fn one_of_each<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<(&'static str, Structure)> {
+    let multimap = |values| Action::Multimap(values, MultimapOp::Insert(b("k"), b("v")));
+    store.run("value", ValueOp::Set(b("v"), SetTtl::Clear)).await;
+    store.run("ids", Action::Ids { size: 5 }).await;
+    store.run("map", MapOp::Put(vec![(b("f"), b("v"))])).await;
+    store.run("set", SetOp::Insert(all(["m"]))).await;
+    store.run("sorted", SortedOp::InsertNew(1.0, b("m"))).await;
+    store.run("set multimap", multimap(Values::Set)).await;
+    store.run("list multimap", multimap(Values::List)).await;
+    store.run("bloom", BloomOp::Create(BLOOM)).await;
+    store.run("bloom", BloomOp::Insert(BLOOM, vec![vec![1, 2]])).await;
+    // A queue with an element that is ready, one that is taken, and one that was delivered before.
+    store.push("list", ["a", "b", "c"]).await;
+    let taken = store.take("list", FRONT, 2, LONG).await;
+    store.run("list", TakeOp::Settle { from: FRONT, ids: vec![taken[0].id], end: TakeEnd::Again }).await;
+    vec![
+        ("value", Structure::Value),
+        ("ids", Structure::Ids),
+        ("map", Structure::Map),
+        ("set", Structure::Set),
+        ("sorted", Structure::Sorted),
+        ("set multimap", Structure::Multimap(Values::Set)),
+        ("list multimap", Structure::Multimap(Values::List)),
+        ("bloom", Structure::Bloom),
+        ("list", Structure::List),
+    ]
+}
+
+/// Law 257: the ttl of an object is that of all its parts.
+pub async fn whole_object_expires_with_its_parts<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    for (name, structure) in one_of_each(&store).await {
+        let of = |op| Action::Object(structure, op);
+        assert_eq!(store.run(name, of(ObjectOp::Ttl)).await, Reply::Ttl(Ttl::Unlimited), "{name}");
+        assert_eq!(store.run(name, of(ObjectOp::Expire(world.ttl()))).await, YES, "{name}");
+        let ttl = store.run(name, of(ObjectOp::Ttl)).await.ttl().expect("a ttl");
+        assert!(matches!(ttl, Ttl::Left(left) if left <= world.ttl()), "{name}: {ttl:?}");
+    }
+    sleep(world.ttl() + Duration::from_millis(50)).await;
+    assert_eq!(world.left().await, [""; 0]);
+    assert_eq!(store.run("absent", Action::Object(Structure::Map, ObjectOp::Expire(LONG))).await, NO);
+}
+
+/// Law 258: an object is deleted with all its parts.
+pub async fn whole_object_is_deleted_with_its_parts<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    for (name, structure) in one_of_each(&store).await {
+        let of = |op| Action::Object(structure, op);
+        assert_eq!(store.run(name, of(ObjectOp::Exists)).await, YES, "{name}");
+        assert_eq!(store.run(name, of(ObjectOp::Delete)).await, YES, "{name}");
+        assert_eq!(store.run(name, of(ObjectOp::Delete)).await, NO, "{name}");
+        assert_eq!(store.run(name, of(ObjectOp::Exists)).await, NO, "{name}");
+        assert_eq!(store.run(name, of(ObjectOp::Ttl)).await, Reply::Ttl(Ttl::Absent), "{name}");
+    }
+    assert_eq!(world.left().await, [""; 0]);
+}
+
+/// Law 259: an object that persists does not expire.
+pub async fn whole_object_persists<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    let objects = one_of_each(&store).await;
+    for (name, structure) in &objects {
+        let of = |op| Action::Object(*structure, op);
+        assert_eq!(store.run(name, of(ObjectOp::Persist)).await, NO, "{name}");
+        store.run(name, of(ObjectOp::Expire(world.ttl()))).await;
+        assert_eq!(store.run(name, of(ObjectOp::Persist)).await, YES, "{name}");
+    }
+    sleep(world.ttl() + Duration::from_millis(50)).await;
+    for (name, structure) in &objects {
+        assert!(store.exists(name, *structure).await, "{name}");
+    }
+    assert_eq!(store.run("list", TakeOp::Count(FRONT)).await, Reply::Queue { ready: 2, taken: 1 });
+}
+
+/// Law 260: an operation on data of another structure is refused and changes nothing.
+pub async fn other_structures_are_refused<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    one_of_each(&store).await;
+    let multimap = |values| Action::Multimap(values, MultimapOp::Insert(b("k"), b("v")));
+    let take = |from| TakeOp::Peek(from, 1);
+    for (name, action) in [
+        ("map", Action::from(ValueOp::Get)),
+        ("list", ValueOp::SetNew(b("v"), None).into()),
+        ("value", MapOp::Put(vec![(b("f"), b("v"))]).into()),
+        ("list", SetOp::Len.into()),
+        ("set", ListOp::Len.into()),
+        ("set", SortedOp::Len.into()),
+        ("sorted", take(FRONT).into()),
+        ("value", multimap(Values::Set)),
+        ("list", BloomOp::Create(BLOOM).into()),
+    ] {
+        let text = format!("{name}: {action:?}");
+        match store.try_run(name, action).await {
+            Err(error) => assert!(error.kind() == ErrorKind::Denied && !error.maybe_applied(), "{text}: {error}"),
+            // A new value is not written if the name has any data.
+            Ok(reply) => assert_eq!(reply, NO, "{text}"),
+        }
+    }
+    assert_eq!(store.run("value", ValueOp::Get).await, some("v"));
+    assert_eq!(store.run("map", MapOp::Len).await, int(1));
+}
+
+/// Law 261: each operation of a batch has its own answer, and those on one object are applied in their order.
+pub async fn a_batch_answers_each_operation<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    let mut ops = Vec::new();
+    for number in 0..200 {
+        ops.push(store.op("v", ValueOp::Set(b(&number.to_string()), SetTtl::Clear)));
+        ops.push(store.op("v", ValueOp::Get));
+        ops.push(store.op("v", MapOp::Len)); // Refused.
+        ops.push(store.op("m", MapOp::Add(b("f"), 1)));
+    }
+    let replies = store.structures().run(&ops).await;
+    assert_eq!(replies.len(), ops.len());
+    for (number, replies) in replies.chunks(4).enumerate() {
+        let ok = |index: usize| replies[index].clone().expect("an answer");
+        assert_eq!((ok(0), ok(1), ok(3)), (Reply::Done, some(&number.to_string()), int(number as i64 + 1)));
+        assert_eq!(replies[2].as_ref().expect_err("another structure").kind(), ErrorKind::Denied);
+    }
+    assert!(store.structures().run(&[]).await.is_empty());
+}
+
+/// Law 262: objects are listed with their structure, their size and their ttl.
+pub async fn objects_are_listed<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    let expected = one_of_each(&store).await;
+    store.run("map", Action::Object(Structure::Map, ObjectOp::Expire(LONG))).await;
+    let (mut rows, mut cursor) = (Vec::new(), Some(Cursor::default()));
+    while let Some(from) = cursor {
+        let (page, next) = store.structures().objects(&Pattern::all(), &from).await.expect("a page");
+        rows.extend(page);
+        cursor = next;
+    }
+    for (name, structure) in expected {
+        let key = store.key(name);
+        let mut found = rows.iter().filter(|row| row.key == key);
+        let row = found.next().unwrap_or_else(|| panic!("{name} is not listed: {rows:?}"));
+        assert!(found.next().is_none(), "{name} is listed twice: {rows:?}");
+        assert_eq!((row.structure, row.ttl.is_some()), (structure, name == "map"), "{rows:?}");
+        assert_eq!(row.size, 1, "{rows:?}");
+    }
+    assert_eq!(rows.len(), 9, "{rows:?}");
+}
+
+/// Law 263: names, elements and fields may have any bytes.
+pub async fn any_bytes_are_kept<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    let bytes: Vec<u8> = (0..=255).collect();
+    store.run("v", ValueOp::Set(bytes.clone(), SetTtl::Clear)).await;
+    assert_eq!(store.run("v", ValueOp::Get).await, Reply::Bytes(Some(bytes.clone())));
+    for name in ["a b", "a:{b}", "ä😀", "a*?[x]\\", "'\"--%"] {
+        store.run(name, MapOp::Put(vec![(bytes.clone(), bytes.clone())])).await;
+        assert_eq!(store.run(name, MapOp::Get(vec![bytes.clone()])).await, Reply::Options(vec![Some(bytes.clone())]));
+        store.run(name, Action::Object(Structure::Map, ObjectOp::Delete)).await;
+        let insert = MultimapOp::Insert(bytes.clone(), bytes.clone());
+        store.run(name, Action::Multimap(Values::Set, insert)).await;
+        let get = Action::Multimap(Values::Set, MultimapOp::Get(bytes.clone()));
+        assert_eq!(store.run(name, get).await, Reply::List(vec![bytes.clone()]));
+        store.run(name, Action::Object(Structure::Multimap(Values::Set), ObjectOp::Delete)).await;
+        store.push(name, ["e"]).await;
+        let taken = store.take(name, FRONT, 1, LONG).await;
+        store.run(name, TakeOp::Settle { from: FRONT, ids: vec![taken[0].id], end: TakeEnd::Done }).await;
+    }
+    store.run("v", Action::Object(Structure::Value, ObjectOp::Delete)).await;
+    assert_eq!(store.run("v", ValueOp::Get).await, NONE);
+}

@@ -1,0 +1,30 @@
+//! The laws of objects on the memory backend.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bandog_conformance::objects::ObjectWorld;
+use bandog_core::{
+    Clock, Memory, Pattern,
+    structures::{Cursor, Structures},
+};
+
+struct World(Memory);
+
+#[async_trait]
+impl ObjectWorld for World {
+    async fn start() -> Self {
+        Self(Memory::new(Clock::tokio()))
+    }
+
+    fn structures(&self) -> Arc<dyn Structures> {
+        Arc::new(self.0.clone())
+    }
+
+    async fn left(&self) -> Vec<String> {
+        let (rows, _) = self.0.objects(&Pattern::all(), &Cursor::default()).await.expect("a page");
+        rows.into_iter().map(|row| row.key.to_string()).collect()
+    }
+}
+
+bandog_conformance::object_conformance!(paused World);

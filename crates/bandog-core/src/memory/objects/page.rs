@@ -1,0 +1,128 @@
+//! Pages of an object and of all objects.
+
+use std::ops::Bound;
+
+use super::{content::Content, object::Object, table::Objects};
+use crate::{
+    Error, ErrorKind, Key, Moment, Pattern, Result,
+    structures::{Bytes, Cursor, ObjectRow, Page, Part, Structure},
+};
+
+/// Maximum number of objects on a page.
+const OBJECTS: usize = 1000;
+
+/// A page of an object. The cursor is the number of items on the earlier pages of a list or a sorted set; otherwise the last
+/// item of the earlier pages as hexadecimal text.
+pub(in super::super) fn page(objects: &Objects, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+    let about = about.max(1);
+    let content = objects.of_keys.get(key).and_then(|object| object.content.as_ref());
+    let Some(content) = content else { return Ok(Page { items: Vec::new(), scores: Vec::new(), next: None }) };
+    let last = || bytes_of(from);
+    match (part, content) {
+        (Part::Entries, Content::Map(map)) => {
+            let (after, with_values) = (last()?, true);
+            Ok(after_page(map.range::<[u8], _>(bounds(&after)), about, with_values))
+        }
+        (Part::Fields(None), Content::Map(map)) => {
+            let after = last()?;
+            Ok(after_page(map.range::<[u8], _>(bounds(&after)), about, false))
+        }
+        (Part::Fields(Some(values)), Content::Multimap(multimap)) if multimap.values() == values => {
+            let after = last()?;
+            let none = Bytes::new();
+            let keys = multimap.keys().filter(|key| after.as_ref().is_none_or(|after| *key > after));
+            Ok(after_page(keys.map(|key| (key, &none)), about, false))
+        }
+        (Part::Members, Content::Set(set)) => {
+            let (after, none) = (last()?, Bytes::new());
+            Ok(after_page(set.range::<[u8], _>(bounds(&after)).map(|member| (member, &none)), about, false))
+        }
+        (Part::Elements, Content::List(list)) => {
+            let (seen, len) = (position(from)?, list.len());
+            let items: Vec<_> = list.iter().skip(seen).take(about).cloned().collect();
+            Ok(Page { next: next_position(seen + items.len(), len), items, scores: Vec::new() })
+        }
+        (Part::Scored, Content::Sorted(sorted)) => {
+            let (seen, len) = (position(from)?, sorted.len());
+            let members = sorted.iter().skip(seen).take(about);
+            let (items, scores): (Vec<_>, Vec<_>) = members.map(|(member, score)| (member.clone(), score)).unzip();
+            Ok(Page { next: next_position(seen + items.len(), len), items, scores })
+        }
+        _ => Err(Error::new(ErrorKind::Denied, "the name has data of another structure").at(key)),
+    }
+}
+
+/// A page of items that begin after the cursor.
+fn after_page<'a>(mut items: impl Iterator<Item = (&'a Bytes, &'a Bytes)>, about: usize, with_values: bool) -> Page {
+    let (mut page, mut last) = (Vec::new(), None);
+    for (item, value) in items.by_ref().take(about) {
+        page.push(item.clone());
+        if with_values {
+            page.push(value.clone());
+        }
+        last = Some(item);
+    }
+    let next = items.next().and(last).map(|last| Cursor(last.iter().map(|byte| format!("{byte:02x}")).collect()));
+    Page { items: page, scores: Vec::new(), next }
+}
+
+fn bounds(after: &Option<Bytes>) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (after.as_deref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+}
+
+/// The item that a cursor names. None: the beginning.
+fn bytes_of(Cursor(text): &Cursor) -> Result<Option<Bytes>> {
+    let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.ok_or_else(bad_cursor)?;
+    // An empty item is written like the beginning. It is the first one of all, so it is only repeated.
+    if digits.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(
+        digits
+            .chunks(2)
+            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | u8::try_from(*digit).unwrap_or(0)))
+            .collect(),
+    ))
+}
+
+fn position(Cursor(text): &Cursor) -> Result<usize> {
+    if text.is_empty() { Ok(0) } else { text.parse().map_err(|_| bad_cursor()) }
+}
+
+fn next_position(seen: usize, len: usize) -> Option<Cursor> {
+    (seen < len).then(|| Cursor(seen.to_string()))
+}
+
+fn bad_cursor() -> Error {
+    Error::misused("the cursor does not belong to this page")
+}
+
+/// A page of all objects whose names match.
+pub(in super::super) fn objects(
+    objects: &Objects,
+    pattern: &Pattern,
+    Cursor(after): &Cursor,
+    now: Moment,
+) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+    let first = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(Key::new(after)?) };
+    let page: Vec<_> = objects.of_keys.range((first, Bound::Unbounded)).take(OBJECTS).collect();
+    let next = page.get(OBJECTS - 1).map(|(key, _)| Cursor(key.as_str().to_owned()));
+    let matching = page.into_iter().filter(|(key, object)| object.exists() && pattern.matches(key.as_str()));
+    Ok((matching.map(|(key, object)| row(key, object, now)).collect(), next))
+}
+
+fn row(key: &Key, object: &Object, now: Moment) -> ObjectRow {
+    let (structure, size) = match &object.content {
+        Some(Content::Value(value)) => (Structure::Value, value.len()),
+        Some(Content::Ids(_)) => (Structure::Ids, 1),
+        Some(Content::Map(map)) => (Structure::Map, map.len()),
+        Some(Content::Set(set)) => (Structure::Set, set.len()),
+        Some(Content::List(list)) => (Structure::List, list.len()),
+        Some(Content::Sorted(sorted)) => (Structure::Sorted, sorted.len()),
+        Some(Content::Multimap(multimap)) => (Structure::Multimap(multimap.values()), multimap.len()),
+        Some(Content::Bloom(_)) => (Structure::Bloom, 1),
+        None => (Structure::List, 0),
+    };
+    ObjectRow { key: key.clone(), structure, size: size as u64, ttl: object.expires.map(|at| at.since(now)) }
+}

@@ -1,0 +1,125 @@
+//! The objects of the grid: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets, Bloom filters, and the
+//! elements that are taken out of them.
+//!
+//! Operations are data ([`Op`]), so a batch is a slice of operations. The memory backend is the reference.
+
+mod op;
+mod reply;
+
+use std::{fmt::Debug, time::Duration};
+
+use async_trait::async_trait;
+
+pub use self::{
+    op::{
+        Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Bytes, Combine, CounterOp, End, FieldOp, FloatOp,
+        ListOp, MapOp, MultimapOp, ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd,
+        TakeOp, ValueOp, Values,
+    },
+    reply::{Reply, TakenElement, Ttl},
+};
+use crate::{Key, Notifier, Pattern, Result, Subscription};
+
+/// The position in a sequence of pages. The text belongs to the backend.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cursor(pub String);
+
+/// The part of an object that pages contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The fields of a map, and their values.
+    Entries,
+    /// The fields of a map without values, or the keys of a multimap of this kind.
+    Fields(Option<Values>),
+    /// The members of a set.
+    Members,
+    /// The elements of a list in their order.
+    Elements,
+    /// The members of a sorted set, with their scores, in their order.
+    Scored,
+}
+
+/// A part of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// Entries: each field is followed by its value. Otherwise the fields, members or elements.
+    pub items: Vec<Bytes>,
+    /// The scores of [`Part::Scored`]; otherwise empty.
+    pub scores: Vec<f64>,
+    /// Where the next page begins. None after the last page.
+    pub next: Option<Cursor>,
+}
+
+/// An object in a list for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectRow {
+    /// The name of the object.
+    pub key: Key,
+    /// The structure, as far as the store can know it. Counters and bit sets are values in a store that does not
+    /// distinguish them.
+    pub structure: Structure,
+    /// The number of elements, members or fields; for a value, the number of bytes.
+    pub size: u64,
+    /// The remaining time. None: no ttl.
+    pub ttl: Option<Duration>,
+}
+
+/// Objects with shared data.
+///
+/// An operation is atomic. A write that is not marked as exact ([`Once`]) might have been applied if its answer was lost
+/// ([`Error::maybe_applied`](crate::Error::maybe_applied)); the backend never sends it twice.
+///
+/// Each call returns within [`Profile::timeout`](crate::Profile::timeout). If the future of a call is dropped, the backend
+/// might or might not apply the operations.
+#[async_trait]
+pub trait Structures: Debug + Send + Sync + 'static {
+    /// Applies the operations in one round trip to each server, and returns one answer for each in the same order.
+    ///
+    /// Operations on the same object are applied in the order of `ops`. A failure of one operation does not affect the
+    /// others.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Denied`](crate::ErrorKind::Denied): the name has data of another structure, or the value is no
+    ///   number, or a number would overflow. Nothing was changed.
+    /// - [`ErrorKind::Misused`](crate::ErrorKind::Misused): the objects of one operation are on different servers.
+    /// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): no answer.
+    async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>>;
+
+    /// A part of an object: about this number of items. An item of a map, a set or a multimap that exists during all pages is
+    /// in at least one page, and may be in two. The pages of a list and of a sorted set are ranges of positions, so items
+    /// are missing or come twice if others are inserted or removed before them meanwhile.
+    ///
+    /// # Errors
+    /// As [`Structures::run`].
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page>;
+
+    /// A page of the objects whose names match, for operators. It may be empty although more pages follow.
+    ///
+    /// # Errors
+    /// As [`Structures::run`].
+    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)>;
+
+    /// Calls `notifier` whenever elements may have become available in this object, until the subscription is dropped. A
+    /// backend may notify without a reason. Callers poll in addition, because a lease can expire without a notification.
+    ///
+    /// # Errors
+    /// As [`Structures::run`].
+    async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription>;
+}
+
+/// A duration in milliseconds, rounded up, and never 0: a store would take 0 as "for ever" or "at once".
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_round_up_and_never_to_0() {
+        let of = |micros| millis(Duration::from_micros(micros));
+        assert_eq!([of(0), of(1), of(1_000), of(1_001), of(2_000_000)], [1, 1, 1, 2, 2_000]);
+        assert_eq!(millis(Duration::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,19 @@
+//! Objects of bandog's grid on Redis: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets and Bloom
+//! filters, with the keys, types and bytes of Redisson 4.7.
+//!
+//! An operation is one command or one script, so it is atomic. Elements that are taken out of a list, a set or a sorted set
+//! stay in Redis until they are done, in keys of bandog's own beside Redisson's: `bandog:taken:{name}`,
+//! `bandog:leases:{name}`, `bandog:again:{name}`, `bandog:fence:{name}`. The answers of operations with an id are in
+//! `bandog:ops:{name}`. All of them are in the slot of the object, and expire.
+//!
+//! This crate is a part of `bandog`. It has no stable API of its own.
+
+mod command;
+mod names;
+mod objects;
+mod pack;
+mod pages;
+mod read;
+mod scripts;
+
+pub use objects::RedisObjects;

@@ -1,0 +1,51 @@
+-- Functions of all scripts.
+
+-- The time of the server in microseconds.
+local function micros()
+    local time = redis.call('TIME')
+    return time[1] * 1000000 + time[2]
+end
+
+-- Raises the error of a key of another type, before the first write.
+local function must_be(key, kind)
+    local found = redis.call('TYPE', key).ok
+    if found ~= 'none' and found ~= kind then
+        error({err = 'WRONGTYPE Operation against a key holding the wrong kind of value'})
+    end
+end
+
+-- Operations with an id: the hash `key` has a field for each client, with its answers that are remembered. ARGV[at] is the
+-- client ('' if the operation has no id), ARGV[at + 1] the number of the operation, ARGV[at + 2] the time for which it is
+-- remembered in ms, ARGV[at + 3] the lowest number that this client can still repeat.
+
+-- The remembered answer of this operation, or nil.
+local function remembered(key, at)
+    if (ARGV[at] or '') == '' then return nil end
+    local packed = redis.call('HGET', key, ARGV[at])
+    if not packed then return nil end
+    for _, answer in ipairs(cmsgpack.unpack(packed)) do
+        if answer[1] == ARGV[at + 1] then return answer[3] end
+    end
+    return nil
+end
+
+-- Remembers the answer of this operation.
+local function remember(key, at, answer)
+    local client = ARGV[at] or ''
+    if client == '' then return end
+    local now, before, kept = micros() / 1000, tonumber(ARGV[at + 3]), {}
+    local packed = redis.call('HGET', key, client)
+    for _, other in ipairs(packed and cmsgpack.unpack(packed) or {}) do
+        if tonumber(other[1]) >= before and other[2] > now then kept[#kept + 1] = other end
+    end
+    kept[#kept + 1] = {ARGV[at + 1], now + ARGV[at + 2], answer}
+    redis.call('HSET', key, client, cmsgpack.pack(kept))
+    if redis.call('PTTL', key) < tonumber(ARGV[at + 2]) then redis.call('PEXPIRE', key, ARGV[at + 2]) end
+    -- Clients that have gone leave their fields. A few are examined at a time.
+    if redis.call('HLEN', key) > 1000 then
+        for _, field in ipairs(redis.call('HRANDFIELD', key, 10)) do
+            local answers = cmsgpack.unpack(redis.call('HGET', key, field))
+            if answers[#answers][2] <= now then redis.call('HDEL', key, field) end
+        end
+    end
+end

@@ -1,0 +1,28 @@
+-- What an object is, for a list of objects.
+--
+-- KEYS[1] the name
+-- ARGV[1] the sizes if it is a Bloom filter, ARGV[2] the size of a block if it has blocks of ids, ARGV[3] what precedes the
+--         name of a multimap's values in their keys
+-- Reply: the structure, the number of elements (of a value, bytes), the ttl in ms (-1: none); or nil
+local key = KEYS[1]
+local kind, ttl = redis.call('TYPE', key).ok, redis.call('PTTL', key)
+if kind == 'string' then
+    if redis.call('HEXISTS', ARGV[1], 'hashIterations') == 1 then return {'bloom', 1, ttl} end
+    if redis.call('EXISTS', ARGV[2]) == 1 then return {'ids', 1, ttl} end
+    return {'value', redis.call('STRLEN', key), ttl}
+elseif kind == 'hash' then
+    local size = redis.call('HLEN', key)
+    local value = redis.call('HRANDFIELD', key, 1, 'WITHVALUES')[2]
+    if value and #value == 22 then
+        local values = redis.call('TYPE', ARGV[3] .. value).ok
+        if values == 'set' or values == 'list' then return {values .. ' multimap', size, ttl} end
+    end
+    return {'map', size, ttl}
+elseif kind == 'list' then
+    return {'list', redis.call('LLEN', key), ttl}
+elseif kind == 'set' then
+    return {'set', redis.call('SCARD', key), ttl}
+elseif kind == 'zset' then
+    return {'sorted', redis.call('ZCARD', key), ttl}
+end
+return nil

@@ -1,0 +1,188 @@
+-- Elements that are taken out of a list, a set or a sorted set. They stay here until they are settled or their lease expires.
+--
+-- KEYS[1] the object
+-- KEYS[2] taken: a hash, id -> number of deliveries, score and bytes
+-- KEYS[3] the ends of the leases: a sorted set of ids, in ms
+-- KEYS[4] elements of a list that were delivered before: a list of texts as in `taken`
+-- KEYS[5] the last id
+-- KEYS[6] the answers that are remembered
+-- KEYS[7] (move) the other list
+-- ARGV[1] the verb
+-- ARGV[2] what the object is: list, zset or set
+-- ARGV[3] the end: front or back
+local key, taken, leases, again, last, answers = unpack(KEYS)
+local verb, kind, is_front = ARGV[1], ARGV[2], ARGV[3] == 'front'
+must_be(key, kind)
+local time = micros()
+local now = math.floor(time / 1000)
+
+local function packed(deliveries, score, bytes)
+    return deliveries .. ' ' .. score .. ' ' .. bytes
+end
+local function unpacked(text)
+    local deliveries, score, from = text:match('^(%d+) (%S*) ()')
+    return tonumber(deliveries), score, text:sub(from)
+end
+
+-- Puts an element back where it was.
+local function give_back(score, bytes)
+    if kind == 'list' then
+        redis.call(is_front and 'LPUSH' or 'RPUSH', key, bytes)
+    elseif kind == 'set' then
+        redis.call('SADD', key, bytes)
+    else
+        redis.call('ZADD', key, 'NX', score, bytes) -- A member that was inserted meanwhile keeps its new score.
+    end
+end
+
+local function remove(id)
+    redis.call('ZREM', leases, id)
+    return redis.call('HDEL', taken, id)
+end
+
+local function expire(id)
+    local text = redis.call('HGET', taken, id)
+    remove(id)
+    if not text then return end
+    if kind == 'list' then
+        redis.call('RPUSH', again, text)
+    else
+        local _, score, bytes = unpacked(text)
+        give_back(score, bytes)
+    end
+end
+
+-- Makes elements available again whose lease has expired.
+local function expire_leases()
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 100)) do expire(id) end
+end
+
+-- The lease of this element, if it has not expired.
+local function is_leased(id)
+    local ends = redis.call('ZSCORE', leases, id)
+    if not ends then return false end
+    if tonumber(ends) > now then return true end
+    expire(id)
+    return false
+end
+
+-- Takes the next element out: its number of earlier deliveries, its score and its bytes.
+local function pop()
+    if kind == 'list' then
+        local text = redis.call('LPOP', again)
+        if text then return unpacked(text) end
+        return 0, '', redis.call(is_front and 'LPOP' or 'RPOP', key)
+    elseif kind == 'set' then
+        return 0, '', redis.call('SPOP', key)
+    end
+    local found = redis.call(is_front and 'ZPOPMIN' or 'ZPOPMAX', key)
+    return 0, found[2] or '', found[1] or false
+end
+
+-- ARGV[4] the maximum number, ARGV[5] the lease in ms, ARGV[6..9] the id of the call, ARGV[10..] elements that are done.
+-- Reply: for each element, its id, number of deliveries, score and bytes
+if verb == 'take' then
+    for at = 10, #ARGV do remove(ARGV[at]) end
+    local elements, names = {}, {}
+    for _, name in ipairs(remembered(answers, 6) or {}) do
+        local text = redis.call('HGET', taken, name)
+        if text then
+            local deliveries, score, bytes = unpacked(text)
+            elements[#elements + 1] = {name, tostring(deliveries), score, bytes}
+        end
+    end
+    if #elements > 0 then return elements end
+    expire_leases()
+    local id = tonumber(redis.call('GET', last) or '0')
+    for _ = 1, tonumber(ARGV[4]) do
+        local deliveries, score, bytes = pop()
+        if not bytes then break end
+        id = math.max(id + 1, time)
+        local name = string.format('%.0f', id)
+        redis.call('HSET', taken, name, packed(deliveries + 1, score, bytes))
+        redis.call('ZADD', leases, now + ARGV[5], name)
+        elements[#elements + 1] = {name, tostring(deliveries + 1), score, bytes}
+        names[#names + 1] = name
+    end
+    if #elements > 0 then
+        -- Ids are times. They rise for a day also if the clock of the server is set back.
+        redis.call('SET', last, names[#names], 'PX', 86400000)
+        remember(answers, 6, names)
+    end
+    return elements
+end
+
+-- ARGV[4] done, undelivered or again, ARGV[5..] the ids. Reply: 1 or 0 for each
+if verb == 'settle' then
+    local flags = {}
+    for at = #ARGV, 5, -1 do -- The last one that was taken returns first, so that their order stays.
+        local id, flag = ARGV[at], 0
+        if is_leased(id) then
+            flag = 1
+            local text = redis.call('HGET', taken, id)
+            remove(id)
+            local deliveries, score, bytes = unpacked(text)
+            if ARGV[4] == 'again' and kind == 'list' then
+                redis.call('LPUSH', again, text)
+            elseif ARGV[4] == 'undelivered' and kind == 'list' and deliveries > 1 then
+                redis.call('LPUSH', again, packed(deliveries - 1, score, bytes))
+            elseif ARGV[4] ~= 'done' then
+                give_back(score, bytes)
+            end
+        end
+        flags[at - 4] = flag
+    end
+    return flags
+end
+
+-- ARGV[4] the lease in ms, ARGV[5..] the ids. Reply: 1 or 0 for each
+if verb == 'extend' then
+    local flags = {}
+    for at = 5, #ARGV do
+        local leased = is_leased(ARGV[at])
+        if leased then redis.call('ZADD', leases, 'GT', now + ARGV[4], ARGV[at]) end
+        flags[#flags + 1] = leased and 1 or 0
+    end
+    return flags
+end
+
+expire_leases()
+-- Reply: the number of elements that can be taken, and of those that are taken
+if verb == 'count' then
+    local commands = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
+    return {redis.call(commands[kind], key) + redis.call('LLEN', again), redis.call('HLEN', taken)}
+end
+
+-- ARGV[4] the maximum number. Reply: elements
+if verb == 'peek' then
+    local at_most, found = tonumber(ARGV[4]), {}
+    if kind == 'list' then
+        for _, text in ipairs(redis.call('LRANGE', again, 0, at_most - 1)) do
+            local _, _, bytes = unpacked(text)
+            found[#found + 1] = bytes
+        end
+    end
+    local rest, more = at_most - #found, {}
+    if rest <= 0 then return found end
+    if kind == 'list' then
+        more = is_front and redis.call('LRANGE', key, 0, rest - 1) or redis.call('LRANGE', key, -rest, -1)
+    elseif kind == 'zset' then
+        more = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, 0, rest - 1)
+    else
+        more = redis.call('SRANDMEMBER', key, rest)
+    end
+    local is_reversed = kind == 'list' and not is_front
+    for at = 1, #more do found[#found + 1] = more[is_reversed and #more + 1 - at or at] end
+    return found
+end
+
+-- ARGV[4] the end of the other list, ARGV[5] the maximum number. Reply: the number of moved elements
+must_be(KEYS[7], 'list')
+local moved = 0
+for _ = 1, tonumber(ARGV[5]) do
+    local _, _, bytes = pop()
+    if not bytes then break end
+    redis.call(ARGV[4] == 'front' and 'LPUSH' or 'RPUSH', KEYS[7], bytes)
+    moved = moved + 1
+end
+return moved

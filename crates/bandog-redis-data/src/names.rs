@@ -1,0 +1,103 @@
+//! The names of the keys of an object, as Redisson makes them.
+
+use bandog_core::structures::{Structure, Values};
+
+/// A key of bandog's own. Names with and without a brace have different keys, and both are in the slot of the name.
+fn own(prefix: &str, name: &str) -> String {
+    if name.contains('{') { format!("{prefix}::{name}") } else { format!("{prefix}:{{{name}}}") }
+}
+
+/// The key `{name}:suffix`. If the name contains a brace, it is taken as it is.
+pub(crate) fn suffixed(name: &str, suffix: &str) -> String {
+    if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
+}
+
+/// The key with the sizes of a Bloom filter.
+pub(crate) fn bloom_config(name: &str) -> String {
+    suffixed(name, "config")
+}
+
+/// The key with the size of a block of ids.
+pub(crate) fn allocation(name: &str) -> String {
+    suffixed(name, "allocation")
+}
+
+/// The key with the times at which keys of a multimap expire.
+pub(crate) fn multimap_ttls(name: &str, values: Values) -> String {
+    suffixed(
+        name,
+        match values {
+            Values::Set => "redisson_set_multimap_ttl",
+            Values::List => "redisson_list_multimap_ttl",
+        },
+    )
+}
+
+/// The answers of operations with an id that are remembered.
+pub(crate) fn answers(name: &str) -> String {
+    own("bandog:ops", name)
+}
+
+/// Elements of a list that were delivered before and can be taken again.
+pub(crate) fn again(name: &str) -> String {
+    own("bandog:again", name)
+}
+
+/// The keys of an object with taken elements, in the order of the script `take`.
+pub(crate) fn take(name: &str) -> [String; 6] {
+    [
+        name.to_owned(),
+        own("bandog:taken", name),
+        own("bandog:leases", name),
+        again(name),
+        own("bandog:fence", name),
+        answers(name),
+    ]
+}
+
+/// The keys of an object.
+pub(crate) struct Whole {
+    /// First the keys that show that the object exists, then the others that have its ttl, then those that have a ttl of
+    /// their own.
+    pub(crate) keys: Vec<String>,
+    /// The number of keys that show that the object exists.
+    pub(crate) showing: usize,
+    /// The number of keys that have the ttl of the object.
+    pub(crate) sharing: usize,
+}
+
+/// The keys of an object.
+pub(crate) fn whole(name: &str, structure: Structure) -> Whole {
+    let own = name.to_owned();
+    let (keys, showing, sharing) = match structure {
+        Structure::Value => (vec![own, answers(name)], 1, 1),
+        Structure::Ids => (vec![own, allocation(name)], 1, 2),
+        Structure::Map | Structure::Bits => (vec![own], 1, 1),
+        Structure::Set | Structure::List | Structure::Sorted => {
+            let [own, taken, leases, again, fence, answers] = take(name);
+            (vec![own, taken, again, leases, fence, answers], 3, 4)
+        }
+        Structure::Multimap(values) => (vec![own, multimap_ttls(name, values)], 1, 2),
+        Structure::Bloom => (vec![bloom_config(name), own], 1, 2),
+    };
+    Whole { keys, showing, sharing }
+}
+
+/// The object that has this helper key, or the name itself.
+pub(crate) fn object_of(key: &str) -> &str {
+    let helpers = ["taken", "leases", "again", "fence", "ops"];
+    let rest = key.strip_prefix("bandog:").and_then(|rest| rest.split_once(':'));
+    if let Some((_, rest)) = rest.filter(|(helper, _)| helpers.contains(helper)) {
+        return rest.strip_prefix(':').unwrap_or_else(|| inside(rest));
+    }
+    let Some((name, suffix)) = key.rsplit_once(':') else { return key };
+    let is_helper =
+        matches!(suffix, "config" | "allocation" | "redisson_set_multimap_ttl" | "redisson_list_multimap_ttl")
+            || suffix.len() == 22 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte));
+    if is_helper && name.contains('{') { inside(name) } else { key }
+}
+
+/// The text inside of braces.
+fn inside(name: &str) -> &str {
+    name.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(name)
+}

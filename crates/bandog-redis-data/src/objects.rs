@@ -1,0 +1,102 @@
+//! The objects of a Redis store.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bandog_core::{
+    Error, Key, Notifier, Pattern, Result, Subscription,
+    structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures},
+};
+use bandog_redis_net::{Keys, Options, ScriptForm, Servers, slot};
+use redis::Pipeline;
+
+use crate::{command::Command, names, pack, pages, read, scripts};
+
+/// The objects of a Redis store, on connections of their own.
+pub struct RedisObjects {
+    pub(crate) servers: Servers,
+}
+
+impl RedisObjects {
+    /// The objects of the store with these options. This does no I/O.
+    ///
+    /// # Errors
+    /// `Misused`: see [`Options::check`].
+    pub fn new(options: Options) -> Result<Self> {
+        Ok(Self { servers: Servers::new(options, scripts::all())? })
+    }
+
+    /// The command of an operation. In a cluster, its objects must be in one slot.
+    fn command(&self, op: &Op) -> Result<Command> {
+        let slot_of = |key: &Key| slot(key.as_str().as_bytes());
+        let other = pack::others(op).iter().find(|other| slot_of(other) != slot_of(&op.key));
+        match other {
+            Some(other) if self.servers.is_cluster() => Err(Error::misused(format!(
+                "the objects {} and {other} are in the slots {} and {} of the cluster; names with the same part in braces, \
+                 such as {{shop}}:a and {{shop}}:b, are in one slot",
+                op.key,
+                slot_of(&op.key),
+                slot_of(other),
+            ))),
+            _ => pack::command(op),
+        }
+    }
+}
+
+#[async_trait]
+impl Structures for RedisObjects {
+    async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>> {
+        let commands: Vec<Result<Command>> = ops.iter().map(|op| self.command(op)).collect();
+        let sent = || ops.iter().zip(&commands).filter_map(|(op, command)| Some((op, command.as_ref().ok()?)));
+        let keys: Vec<_> = sent().map(|(op, _)| Some(op.key.as_str())).collect();
+        let pack = |form: ScriptForm| {
+            let mut pipe = Pipeline::with_capacity(keys.len());
+            sent().for_each(|(_, command)| _ = pipe.add_command(command.in_form(form)));
+            pipe
+        };
+        let replies = match keys.is_empty() {
+            true => Ok(Vec::new()),
+            false => {
+                let replies = self.servers.call_scripts(self.servers.deadline(), Keys::Each(&keys), pack).await;
+                replies.map(|replies| replies.into_iter().collect())
+            }
+        };
+        let mut replies = match replies {
+            Ok(replies) => replies.into_iter(),
+            Err(error) => vec![Err(error); keys.len()].into_iter(),
+        };
+        let missing = || Err(Error::unavailable("Redis has not answered each operation").ambiguous());
+        let answer = |(op, command): (&Op, &Result<Command>)| {
+            let value = match command {
+                Ok(_) => replies.next().unwrap_or_else(missing),
+                Err(error) => Err(error.clone()),
+            };
+            value.and_then(|value| read::reply(&op.action, value)).map_err(|error| error.at(&op.key))
+        };
+        ops.iter().zip(&commands).map(answer).collect()
+    }
+
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+        pages::page(&self.servers, key, part, from, about).await.map_err(|error| error.at(key))
+    }
+
+    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+        pages::objects(&self.servers, pattern, from).await
+    }
+
+    async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {
+        let own = self.servers.watch(key.as_str(), notifier.clone()).await.map_err(|error| error.at(key))?;
+        let Source::List(_) = from else { return Ok(own) };
+        let again = self.servers.watch(&names::again(key.as_str()), notifier).await.map_err(|error| error.at(key))?;
+        if own.is_silent() || again.is_silent() {
+            return Ok(Subscription::silent());
+        }
+        Ok(Subscription::new(move || drop((own, again))))
+    }
+}
+
+impl fmt::Debug for RedisObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisObjects").field("store", &self.servers.store()).finish_non_exhaustive()
+    }
+}

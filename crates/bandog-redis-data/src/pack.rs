@@ -1,0 +1,359 @@
+//! The command of each operation.
+
+use bandog_codec::{hash, number};
+use bandog_core::{
+    Error, Key, Result,
+    structures::{
+        Action, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, Combine, CounterOp, End, FieldOp, FloatOp, ListOp,
+        MapOp, MultimapOp, ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp,
+        ValueOp, Values, millis,
+    },
+};
+
+use crate::{command::Command, names, scripts::SCRIPTS};
+
+/// The number of bits that a bit set can have.
+const MAX_BITS: u64 = 1 << 32;
+
+/// The command that applies this operation.
+pub(crate) fn command(Op { key, action }: &Op) -> Result<Command> {
+    let name = key.as_str();
+    Ok(match action {
+        Action::Object(structure, op) => whole(name, *structure, op),
+        Action::Value(op) => value(name, op),
+        Action::Counter(op) => counter(name, op),
+        Action::Float(op) => float(name, op)?,
+        Action::Ids { size } => Command::script(&SCRIPTS.ids, [name.to_owned(), names::allocation(name)]).arg(*size),
+        Action::Map(op) => map(name, op)?,
+        Action::Set(op) => set(name, op),
+        Action::List(op) => list(name, op),
+        Action::Sorted(op) => sorted(name, op)?,
+        Action::Multimap(values, op) => multimap(name, *values, op),
+        Action::Bits(op) => bits(name, op)?,
+        Action::Bloom(op) => bloom(name, op),
+        Action::Take(op) => take(name, op),
+    })
+}
+
+/// The other objects of an operation. They must be in the slot of its object.
+pub(crate) fn others(op: &Op) -> &[Key] {
+    match &op.action {
+        Action::Set(SetOp::Combine(_, others)) | Action::Bits(BitsOp::Combine(_, others)) => others,
+        Action::Set(SetOp::Move(_, to)) | Action::Take(TakeOp::MoveTo { to, .. }) => std::slice::from_ref(to),
+        _ => &[],
+    }
+}
+
+fn whole(name: &str, structure: Structure, op: &ObjectOp) -> Command {
+    let names::Whole { keys, showing, sharing } = names::whole(name, structure);
+    let prefix = match structure {
+        Structure::Multimap(_) => names::suffixed(name, ""),
+        _ => String::new(),
+    };
+    let (verb, ms) = match op {
+        ObjectOp::Exists => ("exists", 0),
+        ObjectOp::Delete => ("delete", 0),
+        ObjectOp::Expire(ttl) => ("expire", millis(*ttl)),
+        ObjectOp::Persist => ("persist", 0),
+        ObjectOp::Ttl => ("ttl", 0),
+    };
+    Command::script(&SCRIPTS.whole, keys).arg(verb).arg(showing).arg(sharing).arg(prefix).arg(ms)
+}
+
+fn value(name: &str, op: &ValueOp) -> Command {
+    match op {
+        ValueOp::Get => Command::of("GET", name),
+        // With `GET`, a key with another type is refused instead of replaced.
+        ValueOp::Set(value, ttl) => {
+            let set = Command::of("SET", name).arg(value);
+            match ttl {
+                SetTtl::Clear => set,
+                SetTtl::Keep => set.arg("KEEPTTL"),
+                SetTtl::For(ttl) => set.arg("PX").arg(millis(*ttl)),
+            }
+            .arg("GET")
+        }
+        ValueOp::SetNew(value, ttl) => {
+            let set = Command::of("SET", name).arg(value).arg("NX");
+            match ttl {
+                Some(ttl) => set.arg("PX").arg(millis(*ttl)),
+                None => set,
+            }
+        }
+        ValueOp::Swap { from, to } => {
+            let swap = Command::script(&SCRIPTS.value, [name.to_owned()]).arg("swap");
+            swap.optional(from.as_ref()).optional(to.as_ref())
+        }
+        ValueOp::Take => Command::of("GETDEL", name),
+    }
+}
+
+fn counter(name: &str, op: &CounterOp) -> Command {
+    match op {
+        CounterOp::Get => Command::of("GET", name),
+        CounterOp::Set(number) => Command::of("SET", name).arg(*number).arg("GET"),
+        CounterOp::Add { by, expiring: None, once: None } => Command::of("INCRBY", name).arg(*by),
+        CounterOp::Add { by, expiring, once } => {
+            let add = Command::script(&SCRIPTS.value, [name.to_owned(), names::answers(name)]).arg("add").arg(*by);
+            with_once(add.arg(expiring.map(millis).map(|ms| ms.to_string()).unwrap_or_default()), once.as_ref())
+        }
+        CounterOp::Swap(from, to) => {
+            Command::script(&SCRIPTS.value, [name.to_owned()]).arg("swap_number").arg(*from).arg(*to)
+        }
+    }
+}
+
+fn float(name: &str, op: &FloatOp) -> Result<Command> {
+    Ok(match op {
+        FloatOp::Get => Command::of("GET", name),
+        FloatOp::Set(number) => Command::of("SET", name).arg(plain(*number)?).arg("GET"),
+        FloatOp::Add { by, expiring: None, once: None } => Command::of("INCRBYFLOAT", name).arg(plain(*by)?),
+        FloatOp::Add { by, expiring, once } => {
+            let add = Command::script(&SCRIPTS.value, [name.to_owned(), names::answers(name)]);
+            let add = add.arg("add_float").arg(plain(*by)?);
+            with_once(add.arg(expiring.map(millis).map(|ms| ms.to_string()).unwrap_or_default()), once.as_ref())
+        }
+        FloatOp::Swap(from, to) => {
+            let swap = Command::script(&SCRIPTS.value, [name.to_owned()]).arg("swap_float");
+            swap.arg(plain(*from)?).arg(plain(*to)?)
+        }
+    })
+}
+
+/// The text of a number that is finite.
+fn plain(number: f64) -> Result<String> {
+    let text = number.is_finite().then(|| number.to_string());
+    text.ok_or_else(|| Error::misused("the number is NaN or infinite, which a counter cannot be"))
+}
+
+/// The text of a score.
+fn score(score: f64) -> Result<String> {
+    number::score(score).ok_or_else(|| Error::misused("a score must not be NaN"))
+}
+
+/// Adds the id of an operation.
+fn with_once(command: Command, once: Option<&Once>) -> Command {
+    match once {
+        Some(Once { id, remember, forget_before }) => {
+            command.arg(id.client.to_string()).arg(id.number).arg(millis(*remember)).arg(*forget_before)
+        }
+        None => command.args(["", "", "", ""]),
+    }
+}
+
+fn map(name: &str, op: &MapOp) -> Result<Command> {
+    let script = |field: &Bytes| Command::script(&SCRIPTS.map, [name.to_owned()]).arg(field);
+    Ok(match op {
+        MapOp::Get(fields) => Command::of("HMGET", name).args(fields),
+        MapOp::Put(entries) => Command::of("HSET", name).args(entries.iter().flat_map(|(field, value)| [field, value])),
+        MapOp::Insert(field, value) => script(field).arg("insert").arg(value),
+        MapOp::InsertNew(field, value) => Command::of("HSETNX", name).arg(field).arg(value),
+        MapOp::Remove(fields) => Command::of("HDEL", name).args(fields),
+        MapOp::Take(field) => script(field).arg("take"),
+        MapOp::Swap { field, from, to } => script(field).arg("swap").optional(from.as_ref()).optional(to.as_ref()),
+        MapOp::Add(field, by) => Command::of("HINCRBY", name).arg(field).arg(*by),
+        MapOp::AddFloat(field, by) => Command::of("HINCRBYFLOAT", name).arg(field).arg(plain(*by)?),
+        MapOp::Len => Command::of("HLEN", name),
+    })
+}
+
+fn set(name: &str, op: &SetOp) -> Command {
+    match op {
+        SetOp::Insert(members) => Command::of("SADD", name).args(members),
+        SetOp::Remove(members) => Command::of("SREM", name).args(members),
+        SetOp::Contains(members) => Command::of("SMISMEMBER", name).args(members),
+        SetOp::Random(at_most) => Command::of("SRANDMEMBER", name).arg(*at_most),
+        SetOp::Combine(how, others) => {
+            let verb = match how {
+                Combine::Union => "SUNION",
+                Combine::Intersection => "SINTER",
+                Combine::Difference => "SDIFF",
+            };
+            Command::of(verb, name).args(others.iter().map(Key::as_str))
+        }
+        SetOp::Move(member, to) => Command::of("SMOVE", name).arg(to.as_str()).arg(member),
+        SetOp::Len => Command::of("SCARD", name),
+    }
+}
+
+fn push(end: End) -> &'static str {
+    match end {
+        End::Front => "LPUSH",
+        End::Back => "RPUSH",
+    }
+}
+
+fn list(name: &str, op: &ListOp) -> Command {
+    let script = |verb: &str| Command::script(&SCRIPTS.list, [name.to_owned()]).arg(verb);
+    match op {
+        ListOp::Push { end, elements, once: None } => Command::of(push(*end), name).args(elements),
+        ListOp::Push { end, elements, once } => {
+            let pushes = Command::script(&SCRIPTS.list, [name.to_owned(), names::answers(name)]).arg("push");
+            with_once(pushes.arg(push(*end)), once.as_ref()).args(elements)
+        }
+        ListOp::Insert(index, element) => script("insert").arg(*index).arg(element),
+        ListOp::Get(index) => Command::of("LINDEX", name).arg(*index),
+        ListOp::Set(index, element) => script("set").arg(*index).arg(element),
+        ListOp::RemoveAt(index) => script("remove").arg(*index),
+        ListOp::Remove(element, at_most) => Command::of("LREM", name).arg(*at_most).arg(element),
+        ListOp::Slice(from, to) => Command::of("LRANGE", name).arg(*from).arg(*to),
+        ListOp::Trim(from, to) => Command::of("LTRIM", name).arg(*from).arg(*to),
+        ListOp::Position(element) => Command::of("LPOS", name).arg(element),
+        ListOp::Len => Command::of("LLEN", name),
+    }
+}
+
+fn sorted(name: &str, op: &SortedOp) -> Result<Command> {
+    let of = |verb: &str| Command::of(verb, name);
+    let between = |verb: &str, Scores { min, max }: Scores| Ok::<_, Error>(of(verb).arg(score(min)?).arg(score(max)?));
+    Ok(match op {
+        SortedOp::Insert(members) => members
+            .iter()
+            .try_fold(of("ZADD"), |command, (of, member)| Ok::<_, Error>(command.arg(score(*of)?).arg(member)))?,
+        SortedOp::InsertNew(of_member, member) => of("ZADD").arg("NX").arg(score(*of_member)?).arg(member),
+        SortedOp::Add(member, by) => of("ZINCRBY").arg(score(*by)?).arg(member),
+        SortedOp::Remove(members) => of("ZREM").args(members),
+        SortedOp::Scores(members) => of("ZMSCORE").args(members),
+        SortedOp::Rank(member, End::Front) => of("ZRANK").arg(member),
+        SortedOp::Rank(member, End::Back) => of("ZREVRANK").arg(member),
+        SortedOp::Range(End::Front, from, to) => of("ZRANGE").arg(*from).arg(*to).arg("WITHSCORES"),
+        SortedOp::Range(End::Back, from, to) => of("ZREVRANGE").arg(*from).arg(*to).arg("WITHSCORES"),
+        SortedOp::Between(scores, at_most) => {
+            between("ZRANGEBYSCORE", *scores)?.arg("WITHSCORES").arg("LIMIT").arg(0).arg(*at_most)
+        }
+        SortedOp::RemoveBetween(scores) => between("ZREMRANGEBYSCORE", *scores)?,
+        SortedOp::Count(scores) => between("ZCOUNT", *scores)?,
+        SortedOp::Len => of("ZCARD"),
+    })
+}
+
+fn multimap(name: &str, values: Values, op: &MultimapOp) -> Command {
+    let kind = match values {
+        Values::Set => "set",
+        Values::List => "list",
+    };
+    let shared = [name.to_owned(), names::multimap_ttls(name, values)];
+    let of_all = |verb: &str| {
+        Command::script(&SCRIPTS.multimap, shared.clone()).arg(verb).arg(kind).arg(names::suffixed(name, ""))
+    };
+    let of = |verb: &str, key: &Bytes| {
+        let hash = hash::entry_name(key);
+        let keys = shared.iter().cloned().chain([names::suffixed(name, &hash)]);
+        let prefix = names::suffixed(name, "");
+        Command::script(&SCRIPTS.multimap, keys).arg(verb).arg(kind).arg(prefix).arg(key).arg(hash)
+    };
+    match op {
+        MultimapOp::Insert(key, value) => of("insert", key).arg(value),
+        MultimapOp::Remove(key, value) => of("remove", key).arg(value),
+        MultimapOp::RemoveAll(key) => of("remove_all", key),
+        MultimapOp::Get(key) => of("get", key),
+        MultimapOp::Contains(key, value) => of("contains", key).arg(value),
+        MultimapOp::Len => of_all("len"),
+        MultimapOp::KeysLen => of_all("keys_len"),
+        MultimapOp::ExpireKey(key, ttl) => of("expire", key).arg(millis(*ttl)),
+    }
+}
+
+fn bits(name: &str, op: &BitsOp) -> Result<Command> {
+    let script = |verb: &str| Command::script(&SCRIPTS.bits, [name.to_owned()]).arg(verb);
+    let at_most = |bits: u64| if bits > MAX_BITS { Err(beyond()) } else { Ok(bits) };
+    let within = |indexes: &[u64]| if indexes.iter().all(|index| *index < MAX_BITS) { Ok(()) } else { Err(beyond()) };
+    Ok(match op {
+        BitsOp::Get(indexes) => {
+            within(indexes)?;
+            let bits = Command::of("BITFIELD", name);
+            indexes.iter().fold(bits, |command, index| command.arg("GET").arg("u1").arg(*index))
+        }
+        BitsOp::Set(indexes, bit) => {
+            within(indexes)?;
+            indexes.iter().fold(Command::of("BITFIELD", name), |command, index| {
+                command.arg("SET").arg("u1").arg(*index).arg(u8::from(*bit))
+            })
+        }
+        BitsOp::SetRange(from, to, bit) => script("range").arg(*from).arg(at_most(*to)?).arg(u8::from(*bit)),
+        BitsOp::Count => Command::of("BITCOUNT", name),
+        BitsOp::Len => script("len"),
+        BitsOp::Combine(how, others) => {
+            let keys = std::iter::once(name).chain(others.iter().map(Key::as_str)).map(str::to_owned);
+            Command::script(&SCRIPTS.bits, keys).arg("combine").arg(match how {
+                BitCombine::And => "AND",
+                BitCombine::Or => "OR",
+                BitCombine::Xor => "XOR",
+            })
+        }
+        BitsOp::Not => script("combine").arg("NOT"),
+        BitsOp::Bytes => Command::of("GET", name),
+        BitsOp::Field(field, op) => {
+            at_most(field.offset.saturating_add(field.width.into()))?;
+            let (width, sign) = (field.width, if field.is_signed { 'i' } else { 'u' });
+            let of =
+                |verb: &str| Command::of("BITFIELD", name).arg(verb).arg(format!("{sign}{width}")).arg(field.offset);
+            match op {
+                FieldOp::Get => of("GET"),
+                FieldOp::Set(number) => of("SET").arg(*number),
+                FieldOp::Add(by) => of("INCRBY").arg(*by),
+            }
+        }
+    })
+}
+
+fn beyond() -> Error {
+    Error::misused("a bit set has at most 4,294,967,296 bits")
+}
+
+fn bloom(name: &str, op: &BloomOp) -> Command {
+    let script = |verb: &str| Command::script(&SCRIPTS.bloom, [name.to_owned(), names::bloom_config(name)]).arg(verb);
+    let items = |verb: &str, sizes: &BloomSizes, items: &[Vec<u64>]| {
+        script(verb).arg(sizes.bits).arg(sizes.hashes).args(items.iter().flatten().copied())
+    };
+    match op {
+        BloomOp::Create(sizes) => {
+            let command = script("create").arg(sizes.bits).arg(sizes.hashes).arg(sizes.expected);
+            command.arg(number::java(sizes.false_positives))
+        }
+        BloomOp::Open => script("open"),
+        BloomOp::Insert(sizes, each) => items("insert", sizes, each),
+        BloomOp::Contains(sizes, each) => items("contains", sizes, each),
+        BloomOp::Count => Command::of("BITCOUNT", name),
+    }
+}
+
+fn end(end: End) -> &'static str {
+    match end {
+        End::Front => "front",
+        End::Back => "back",
+    }
+}
+
+fn take(name: &str, op: &TakeOp) -> Command {
+    let call = |verb: &str, keys: Vec<String>, from: Source| {
+        let (kind, at) = match from {
+            Source::List(at) => ("list", end(at)),
+            Source::Sorted(at) => ("zset", end(at)),
+            Source::Set => ("set", "front"),
+        };
+        Command::script(&SCRIPTS.take, keys).arg(verb).arg(kind).arg(at)
+    };
+    let keys = || names::take(name).to_vec();
+    match op {
+        TakeOp::Take { from, at_most, lease, once, done } => {
+            with_once(call("take", keys(), *from).arg(*at_most).arg(millis(*lease)), Some(once)).args(done)
+        }
+        TakeOp::Settle { from, ids, end } => {
+            let end = match end {
+                TakeEnd::Done => "done",
+                TakeEnd::Undelivered => "undelivered",
+                TakeEnd::Again => "again",
+            };
+            call("settle", keys(), *from).arg(end).args(ids)
+        }
+        TakeOp::Extend { from, ids, lease } => call("extend", keys(), *from).arg(millis(*lease)).args(ids),
+        TakeOp::Count(from) => call("count", keys(), *from),
+        TakeOp::Peek(from, at_most) => call("peek", keys(), *from).arg(*at_most),
+        TakeOp::MoveTo { from, to, at, at_most } => {
+            let mut keys = keys();
+            keys.push(to.to_string());
+            call("move", keys, Source::List(*from)).arg(end(*at)).arg(*at_most)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Pages of an object and of all objects.
+
+use std::time::Duration;
+
+use bandog_core::{
+    Error, Key, Pattern, Result,
+    structures::{Cursor, ObjectRow, Page, Part, Structure, Values},
+};
+use bandog_redis_net::{Keys, ScriptForm, Servers, redis_glob};
+use redis::{Cmd, Pipeline, Value};
+
+use crate::{command::Command, names, read, scripts::SCRIPTS};
+
+/// The number of keys that one SCAN examines.
+const SCANNED: usize = 500;
+
+/// A page of an object. The cursor is that of Redis, or the number of elements on the earlier pages.
+pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+    let about = about.max(1);
+    let cursor: u64 = if from.0.is_empty() { 0 } else { from.0.parse().map_err(|_| bad_cursor())? };
+    let scan = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(cursor).arg("COUNT").arg(about).to_owned();
+    let (first, last) = (cursor, cursor.saturating_add(about as u64 - 1));
+    let range = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(first).arg(last).to_owned();
+    let reply = one(
+        servers,
+        key,
+        match part {
+            Part::Entries | Part::Fields(_) => scan("HSCAN"),
+            Part::Members => scan("SSCAN"),
+            Part::Elements => range("LRANGE"),
+            Part::Scored => range("ZRANGE").arg("WITHSCORES").to_owned(),
+        },
+    )
+    .await?;
+    let position = |items: usize| (items == about).then(|| Cursor((cursor + items as u64).to_string()));
+    if let Part::Scored = part {
+        let (items, scores): (Vec<_>, Vec<_>) = read::scored(reply)?.into_iter().unzip();
+        return Ok(Page { next: position(items.len()), items, scores });
+    }
+    let values = read::each(reply)?;
+    if let Part::Elements = part {
+        let items = values.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
+        return Ok(Page { next: position(items.len()), items, scores: Vec::new() });
+    }
+    let Ok([cursor, values]) = <[Value; 2]>::try_from(values) else { return Err(bad_cursor()) };
+    let cursor = String::from_utf8(read::bytes(cursor)?).map_err(|_| bad_cursor())?;
+    let mut items = read::each(values)?.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
+    if let Part::Fields(_) = part {
+        items = items.into_iter().step_by(2).collect();
+    }
+    Ok(Page { items, scores: Vec::new(), next: (cursor != "0").then_some(Cursor(cursor)) })
+}
+
+/// The reply to one command with this key.
+async fn one(servers: &Servers, key: &Key, command: Cmd) -> Result<Value> {
+    let mut pipe = Pipeline::with_capacity(1);
+    pipe.add_command(command);
+    let reply = servers.call(Keys::FirstArguments, pipe).await?.into_iter().next().unwrap_or(Value::Nil);
+    read::checked(reply).map_err(|error| error.at(key))
+}
+
+fn bad_cursor() -> Error {
+    Error::misused("the cursor does not belong to this page")
+}
+
+/// A page of the objects whose names match. The cursor is the number of the master, a space and the cursor of Redis.
+pub(crate) async fn objects(
+    servers: &Servers,
+    pattern: &Pattern,
+    Cursor(from): &Cursor,
+) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+    let (at, cursor) = match from.split_once(' ') {
+        Some((at, cursor)) => (at.parse().map_err(|_| bad_cursor())?, cursor),
+        None if from.is_empty() => (0, "0"),
+        None => return Err(bad_cursor()),
+    };
+    let masters = servers.masters().await?;
+    let Some(master) = masters.get(at) else { return Ok((Vec::new(), None)) };
+    let mut scan = Pipeline::with_capacity(1);
+    scan.cmd("SCAN").arg(cursor).arg("MATCH").arg(redis_glob(pattern)).arg("COUNT").arg(SCANNED);
+    let reply = read::checked(master.link().call(scan).await?.into_iter().next().unwrap_or(Value::Nil))?;
+    let Ok([next, names]) = <[Value; 2]>::try_from(read::each(reply)?) else { return Err(bad_cursor()) };
+    let next = String::from_utf8(read::bytes(next)?).map_err(|_| bad_cursor())?;
+    let next = match (next.as_str(), at + 1 < masters.len()) {
+        ("0", true) => Some(format!("{} 0", at + 1)),
+        ("0", false) => None,
+        (cursor, _) => Some(format!("{at} {cursor}")),
+    };
+    let mut keys = Vec::new();
+    for name in read::each(names)? {
+        // A helper key is no object. Keys that are not text are those of other programs.
+        let name = String::from_utf8(read::bytes(name)?).ok().filter(|name| names::object_of(name) == name);
+        keys.extend(name.and_then(|name| Key::new(name).ok()).filter(|key| pattern.matches(key.as_str())));
+    }
+    let describe = |key: &Key| {
+        let name = key.as_str();
+        let args = [names::bloom_config(name), names::allocation(name), names::suffixed(name, "")];
+        Command::script(&SCRIPTS.describe, [name.to_owned()]).args(args)
+    };
+    let commands: Vec<_> = keys.iter().map(describe).collect();
+    let pack = |form: ScriptForm| {
+        let mut pipe = Pipeline::with_capacity(commands.len());
+        commands.iter().for_each(|command| _ = pipe.add_command(command.in_form(form)));
+        pipe
+    };
+    if keys.is_empty() {
+        return Ok((Vec::new(), next.map(Cursor)));
+    }
+    let replies = servers.call_scripts(servers.deadline(), Keys::OfScripts, pack).await?;
+    let mut rows = Vec::new();
+    for (key, reply) in keys.into_iter().zip(replies) {
+        rows.extend(row(key, read::checked(reply?)?)?);
+    }
+    Ok((rows, next.map(Cursor)))
+}
+
+/// The row of an object. None if it has gone, or has a type that no object has.
+fn row(key: Key, reply: Value) -> Result<Option<ObjectRow>> {
+    let Ok([structure, size, ttl]) = <[Value; 3]>::try_from(read::each(reply)?) else { return Ok(None) };
+    let structure = match read::bytes(structure)?.as_slice() {
+        b"value" => Structure::Value,
+        b"ids" => Structure::Ids,
+        b"map" => Structure::Map,
+        b"set" => Structure::Set,
+        b"list" => Structure::List,
+        b"sorted" => Structure::Sorted,
+        b"set multimap" => Structure::Multimap(Values::Set),
+        b"list multimap" => Structure::Multimap(Values::List),
+        b"bloom" => Structure::Bloom,
+        _ => return Ok(None),
+    };
+    let ttl = u64::try_from(read::int(&ttl)?).ok().map(Duration::from_millis);
+    Ok(Some(ObjectRow { key, structure, size: u64::try_from(read::int(&size)?).unwrap_or(0), ttl }))
+}

@@ -1,0 +1,277 @@
+//! Reads the reply to each operation.
+
+use std::time::Duration;
+
+use bandog_codec::number;
+use bandog_core::{
+    Error, ErrorKind, Result,
+    structures::{
+        Action, BitsOp, BloomOp, BloomSizes, Bytes, CounterOp, FloatOp, ListOp, MapOp, MultimapOp, ObjectOp, Reply,
+        SetOp, SortedOp, TakeOp, TakenElement, Ttl, ValueOp,
+    },
+};
+use bandog_redis_net::refusal;
+use redis::{ServerError, Value};
+
+/// The answer to an operation.
+pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
+    if let Value::ServerError(error) = &value {
+        return Err(refused(error));
+    }
+    match action {
+        Action::Object(_, op) => match op {
+            ObjectOp::Exists | ObjectOp::Delete | ObjectOp::Expire(_) | ObjectOp::Persist => flag(&value),
+            ObjectOp::Ttl => Ok(Reply::Ttl(match int(&value)? {
+                -2 => Ttl::Absent,
+                ms => u64::try_from(ms).map_or(Ttl::Unlimited, |ms| Ttl::Left(Duration::from_millis(ms))),
+            })),
+        },
+        Action::Value(op) => match op {
+            ValueOp::Get | ValueOp::Take => optional(value).map(Reply::Bytes),
+            ValueOp::Set(..) => Ok(Reply::Done),
+            ValueOp::SetNew(..) => Ok(Reply::Flag(!matches!(value, Value::Nil))),
+            ValueOp::Swap { .. } => flag(&value),
+        },
+        Action::Counter(op) => match op {
+            CounterOp::Get if matches!(value, Value::Nil) => Ok(Reply::Int(0)),
+            CounterOp::Get | CounterOp::Add { .. } => int(&value).map(Reply::Int),
+            CounterOp::Set(_) => Ok(Reply::Done),
+            CounterOp::Swap(..) => flag(&value),
+        },
+        Action::Float(op) => match op {
+            FloatOp::Get if matches!(value, Value::Nil) => Ok(Reply::Float(0.0)),
+            FloatOp::Get | FloatOp::Add { .. } => float(&value).map(Reply::Float),
+            FloatOp::Set(_) => Ok(Reply::Done),
+            FloatOp::Swap(..) => flag(&value),
+        },
+        Action::Ids { .. } => match each(value)?.as_slice() {
+            [first, size] => {
+                let size = u64::try_from(int(size)?).map_err(|_| unexpected())?;
+                Ok(Reply::Block { first: int(first)?, size })
+            }
+            _ => Err(unexpected()),
+        },
+        Action::Map(op) => match op {
+            MapOp::Get(_) => each(value)?.into_iter().map(optional).collect::<Result<_>>().map(Reply::Options),
+            MapOp::Put(_) => Ok(Reply::Done),
+            MapOp::Insert(..) | MapOp::Take(_) => optional(value).map(Reply::Bytes),
+            MapOp::InsertNew(..) | MapOp::Swap { .. } => flag(&value),
+            MapOp::Remove(_) | MapOp::Add(..) | MapOp::Len => int(&value).map(Reply::Int),
+            MapOp::AddFloat(..) => float(&value).map(Reply::Float),
+        },
+        Action::Set(op) => match op {
+            SetOp::Insert(_) | SetOp::Remove(_) | SetOp::Len => int(&value).map(Reply::Int),
+            SetOp::Contains(_) => flags(value).map(Reply::Flags),
+            SetOp::Random(_) | SetOp::Combine(..) => list(value),
+            SetOp::Move(..) => flag(&value),
+        },
+        Action::List(op) => match op {
+            ListOp::Push { .. } | ListOp::Remove(..) | ListOp::Len => int(&value).map(Reply::Int),
+            ListOp::Insert(..) => flag(&value),
+            ListOp::Get(_) | ListOp::Set(..) | ListOp::RemoveAt(_) => optional(value).map(Reply::Bytes),
+            ListOp::Slice(..) => list(value),
+            ListOp::Trim(..) => Ok(Reply::Done),
+            ListOp::Position(_) => index(&value),
+        },
+        Action::Sorted(op) => match op {
+            SortedOp::Insert(_)
+            | SortedOp::Remove(_)
+            | SortedOp::RemoveBetween(_)
+            | SortedOp::Count(_)
+            | SortedOp::Len => int(&value).map(Reply::Int),
+            SortedOp::InsertNew(..) => flag(&value),
+            SortedOp::Add(..) => float(&value).map(Reply::Float),
+            SortedOp::Scores(_) => {
+                let score = |value: Value| if value == Value::Nil { Ok(None) } else { float(&value).map(Some) };
+                each(value)?.into_iter().map(score).collect::<Result<_>>().map(Reply::Scores)
+            }
+            SortedOp::Rank(..) => index(&value),
+            SortedOp::Range(..) | SortedOp::Between(..) => scored(value).map(Reply::Scored),
+        },
+        Action::Multimap(_, op) => match op {
+            MultimapOp::Insert(..) | MultimapOp::Remove(..) | MultimapOp::Contains(..) | MultimapOp::ExpireKey(..) => {
+                flag(&value)
+            }
+            MultimapOp::RemoveAll(_) | MultimapOp::Get(_) => list(value),
+            MultimapOp::Len | MultimapOp::KeysLen => int(&value).map(Reply::Int),
+        },
+        Action::Bits(op) => match op {
+            BitsOp::Get(_) | BitsOp::Set(..) => flags(value).map(Reply::Flags),
+            BitsOp::SetRange(..) | BitsOp::Combine(..) | BitsOp::Not => Ok(Reply::Done),
+            BitsOp::Count | BitsOp::Len => int(&value).map(Reply::Int),
+            BitsOp::Bytes => optional(value).map(|bytes| Reply::Bytes(bytes.filter(|bytes| !bytes.is_empty()))),
+            BitsOp::Field(..) => each(value)?.first().ok_or_else(unexpected).and_then(int).map(Reply::Int),
+        },
+        Action::Bloom(op) => match op {
+            BloomOp::Create(_) | BloomOp::Open | BloomOp::Insert(..) | BloomOp::Contains(..) => bloom(value),
+            BloomOp::Count => int(&value).map(Reply::Int),
+        },
+        Action::Take(op) => match op {
+            TakeOp::Take { .. } => each(value)?.into_iter().map(taken).collect::<Result<_>>().map(Reply::Taken),
+            TakeOp::Settle { .. } | TakeOp::Extend { .. } => flags(value).map(Reply::Flags),
+            TakeOp::Count(_) => match each(value)?.as_slice() {
+                [ready, taken] => Ok(Reply::Queue { ready: unsigned(ready)?, taken: unsigned(taken)? }),
+                _ => Err(unexpected()),
+            },
+            TakeOp::Peek(..) => list(value),
+            TakeOp::MoveTo { .. } => int(&value).map(Reply::Int),
+        },
+    }
+}
+
+/// The texts of errors that say that a value is not what the operation needs. Nothing was changed.
+const NOT_APPLICABLE: [(&str, &str); 5] = [
+    ("not an integer", "the value is not a number"),
+    ("not a valid float", "the value is not a number"),
+    ("not a float", "the value is not a number"),
+    ("would overflow", "the number would overflow"),
+    ("NaN", "the number would be NaN or infinite"),
+];
+
+/// The error of a refused operation.
+fn refused(error: &ServerError) -> Error {
+    let text = refusal::server_text(error);
+    let denied = |message: &str| Error::new(ErrorKind::Denied, message);
+    if refusal::is_wrong_type(error) || text.contains("WRONGTYPE") {
+        return denied("the name has data of another structure");
+    }
+    let found = NOT_APPLICABLE.iter().find(|(part, _)| text.contains(part));
+    found.map_or_else(|| refusal::refused(error), |(_, message)| denied(message))
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Corrupt, "Redis gave a reply of another form to this operation")
+}
+
+/// The elements of an array.
+pub(crate) fn each(value: Value) -> Result<Vec<Value>> {
+    match value {
+        Value::Array(values) | Value::Set(values) => Ok(values),
+        Value::Nil => Ok(Vec::new()),
+        Value::Map(pairs) => Ok(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect()),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Bytes. None for nil.
+pub(crate) fn optional(value: Value) -> Result<Option<Bytes>> {
+    match value {
+        Value::Nil | Value::Boolean(false) => Ok(None),
+        Value::BulkString(bytes) => Ok(Some(bytes)),
+        Value::SimpleString(text) => Ok(Some(text.into_bytes())),
+        Value::Int(number) => Ok(Some(number.to_string().into_bytes())),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Bytes.
+pub(crate) fn bytes(value: Value) -> Result<Bytes> {
+    optional(value)?.ok_or_else(unexpected)
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// An integer. A text that is none is data of a user, not an error of the server.
+pub(crate) fn int(value: &Value) -> Result<i64> {
+    if let Value::Int(number) = value {
+        return Ok(*number);
+    }
+    let Value::BulkString(bytes) = value else { return Err(unexpected()) };
+    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Error::new(ErrorKind::Denied, "the value is not a number"))
+}
+
+fn unsigned(value: &Value) -> Result<u64> {
+    u64::try_from(int(value)?).map_err(|_| unexpected())
+}
+
+fn float(value: &Value) -> Result<f64> {
+    match value {
+        Value::Double(number) => Ok(*number),
+        Value::Int(number) => Ok(*number as f64),
+        value => {
+            let Value::BulkString(bytes) = value else { return Err(unexpected()) };
+            number::parse(bytes).map_err(|_| Error::new(ErrorKind::Denied, "the value is not a number"))
+        }
+    }
+}
+
+fn flag(value: &Value) -> Result<Reply> {
+    match value {
+        Value::Boolean(flag) => Ok(Reply::Flag(*flag)),
+        value => int(value).map(|number| Reply::Flag(number != 0)),
+    }
+}
+
+fn flags(value: Value) -> Result<Vec<bool>> {
+    each(value)?.iter().map(|value| int(value).map(|number| number != 0)).collect()
+}
+
+fn index(value: &Value) -> Result<Reply> {
+    let index = if *value == Value::Nil { None } else { Some(unsigned(value)?) };
+    Ok(Reply::Index(index))
+}
+
+fn list(value: Value) -> Result<Reply> {
+    each(value)?.into_iter().map(bytes).collect::<Result<_>>().map(Reply::List)
+}
+
+/// Members and their scores, in one flat list or in pairs.
+pub(crate) fn scored(value: Value) -> Result<Vec<(Bytes, f64)>> {
+    let mut values = Vec::new();
+    for value in each(value)? {
+        match value {
+            Value::Array(pair) => values.extend(pair),
+            value => values.push(value),
+        }
+    }
+    let mut values = values.into_iter();
+    let mut members = Vec::new();
+    while let (Some(member), Some(score)) = (values.next(), values.next()) {
+        members.push((bytes(member)?, float(&score)?));
+    }
+    Ok(members)
+}
+
+fn bloom(value: Value) -> Result<Reply> {
+    let mut values = each(value)?.into_iter();
+    let is_applied = values.next().as_ref().map(int).transpose()? == Some(1);
+    match (is_applied, values.next()) {
+        (true, Some(answers)) => flags(answers).map(Reply::Flags),
+        (false, None) => Ok(Reply::Bloom(None)),
+        (false, Some(sizes)) => match each(sizes)?.as_slice() {
+            [bits, hashes, expected, false_positives] => Ok(Reply::Bloom(Some(BloomSizes {
+                bits: unsigned(bits)?,
+                hashes: u32::try_from(unsigned(hashes)?).map_err(|_| unexpected())?,
+                expected: unsigned(expected)?,
+                false_positives: float(false_positives)?,
+            }))),
+            _ => Err(unexpected()),
+        },
+        (true, None) => Err(unexpected()),
+    }
+}
+
+fn taken(value: Value) -> Result<TakenElement> {
+    let Ok([id, delivery, score, element]) = <[Value; 4]>::try_from(each(value)?) else { return Err(unexpected()) };
+    let score = match text(&score) {
+        Some("") => None,
+        _ => Some(float(&score)?),
+    };
+    let delivery = u32::try_from(int(&delivery)?).map_err(|_| unexpected())?;
+    Ok(TakenElement { id: unsigned(&id)?, delivery, score, bytes: bytes(element)? })
+}
+
+/// The reply, unless it is an error.
+pub(crate) fn checked(value: Value) -> Result<Value> {
+    match value {
+        Value::ServerError(error) => Err(refused(&error)),
+        value => Ok(value),
+    }
+}

@@ -1,0 +1,45 @@
+//! The scripts of this crate.
+
+use std::sync::LazyLock;
+
+use bandog_redis_net::{Script, Scripts};
+
+/// The scripts, each with the functions that all share.
+pub(crate) struct All {
+    pub(crate) bits: Script,
+    pub(crate) bloom: Script,
+    pub(crate) describe: Script,
+    pub(crate) ids: Script,
+    pub(crate) list: Script,
+    pub(crate) map: Script,
+    pub(crate) multimap: Script,
+    pub(crate) take: Script,
+    pub(crate) value: Script,
+    pub(crate) whole: Script,
+}
+
+/// A script with the shared functions before it.
+macro_rules! script {
+    ($name:literal) => {
+        Script::new(concat!(include_str!("lua/common.lua"), include_str!(concat!("lua/", $name, ".lua"))))
+    };
+}
+
+pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
+    bits: script!("bits"),
+    bloom: script!("bloom"),
+    describe: script!("describe"),
+    ids: script!("ids"),
+    list: script!("list"),
+    map: script!("map"),
+    multimap: script!("multimap"),
+    take: script!("take"),
+    value: script!("value"),
+    whole: script!("whole"),
+});
+
+/// The scripts that each connection loads.
+pub(crate) fn all() -> Scripts {
+    let All { bits, bloom, describe, ids, list, map, multimap, take, value, whole } = &*SCRIPTS;
+    [bits, bloom, describe, ids, list, map, multimap, take, value, whole].into_iter().collect()
+}
