@@ -1,8 +1,18 @@
 //! A complete backend.
 
-use crate::{Inspect, Latches, Leases};
+use std::sync::Arc;
 
-/// A complete backend: leases, inspection, records and latches.
-pub trait Backend: Leases + Inspect + Latches {}
+use crate::{Inspect, Latches, Leases, messages::Messages, structures::Structures};
 
-impl<B: Leases + Inspect + Latches> Backend for B {}
+/// A complete backend: leases, inspection, records and latches, and what else its store has.
+pub trait Backend: Leases + Inspect + Latches {
+    /// The objects of the grid, on connections of their own that are opened when they are needed. Default: none.
+    fn structures(&self) -> Option<Arc<dyn Structures>> {
+        None
+    }
+
+    /// The messages on channels. Default: none.
+    fn messages(&self) -> Option<Arc<dyn Messages>> {
+        None
+    }
+}

@@ -6,7 +6,7 @@
 //! implementation over records. All other parts are the same for all backends, and are in the crate `bandog-sync`:
 //! waiting, queues, re-entry, and the watchdog (the background task that renews leases).
 //!
-//! A backend may also have [`structures`]: maps, queues and other objects.
+//! A backend may also have [`structures`] (maps, queues and other objects) and [`messages`] on channels.
 //!
 //! [`Memory`] is the reference backend. This crate opens no socket.
 //!
@@ -28,6 +28,7 @@ mod leases;
 mod lock_state;
 mod member;
 mod memory;
+pub mod messages;
 mod name;
 mod outcome;
 mod pattern;

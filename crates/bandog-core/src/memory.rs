@@ -1,5 +1,6 @@
 //! The reference backend, which keeps its data in maps of this process.
 
+mod messages;
 mod objects;
 mod record_table;
 mod records;
@@ -16,12 +17,13 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use self::{objects::Objects, record_table::RecordTable, subscribers::Subscribers};
+use self::{messages::MessageSubscribers, objects::Objects, record_table::RecordTable, subscribers::Subscribers};
 use crate::{
-    Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind, Latches,
-    Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal, Result,
-    Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
+    Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind,
+    Latches, Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal,
+    Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
+    messages::Messages,
     structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures},
 };
 
@@ -61,6 +63,7 @@ struct MemoryState {
     /// The subscribers of the elements of objects.
     element_subscribers: Subscribers,
     subscribers: Subscribers,
+    message_subscribers: MessageSubscribers,
     /// The rows of the registry, with the time at which each row expires.
     members: HashMap<ClientId, (Member, Moment)>,
     /// The settings that all clients share.
@@ -251,6 +254,16 @@ impl Inspect for Memory {
 }
 
 impl Latches for Memory {}
+
+impl Backend for Memory {
+    fn structures(&self) -> Option<Arc<dyn Structures>> {
+        Some(Arc::new(self.clone()))
+    }
+
+    fn messages(&self) -> Option<Arc<dyn Messages>> {
+        Some(Arc::new(self.clone()))
+    }
+}
 
 #[async_trait]
 impl Structures for Memory {

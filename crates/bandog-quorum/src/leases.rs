@@ -11,8 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Kinds, Latches, Leases, Member, Notifier, Profile, QuorumNode, Records, Renewal,
-    Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Error, Kinds, Latches, Leases, Member, Notifier, Profile, QuorumNode, Records,
+    Renewal, Result, Step, Subscription,
 };
 use futures_util::future::{FutureExt, join_all};
 use tokio::time::timeout;
@@ -262,3 +262,5 @@ impl<B: QuorumNode> Leases for Quorum<B> {
 
 impl<B: QuorumNode> Records for Quorum<B> {}
 impl<B: QuorumNode> Latches for Quorum<B> {}
+
+impl<B: QuorumNode> Backend for Quorum<B> {}

@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Result, Subscription};
+use bandog_core::{Error, Result, Subscription, messages::Sink};
 use redis::Pipeline;
 use tokio::{sync::watch, time::timeout_at};
 
@@ -31,7 +31,6 @@ use crate::{
     options::Options,
     replies::Replies,
     script::{ScriptForm, Scripts},
-    sink::Sink,
 };
 
 /// The nodes of a cluster.

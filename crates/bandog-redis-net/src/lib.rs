@@ -22,7 +22,6 @@ mod script;
 mod sentinels;
 mod server;
 mod servers;
-mod sink;
 mod slots;
 mod subscriptions;
 
@@ -34,5 +33,4 @@ pub use replicas::ACK;
 pub use replies::{EachReply, Replies};
 pub use script::{Script, ScriptForm, Scripts};
 pub use servers::{Master, Servers};
-pub use sink::{Message, Messages, Sink};
 pub use slots::{SLOTS, slot, tag};

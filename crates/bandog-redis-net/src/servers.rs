@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Notifier, Result, Subscription};
+use bandog_core::{Error, Notifier, Result, Subscription, messages::Sink};
 use futures_util::FutureExt;
 use redis::{Pipeline, Value};
 use tokio::sync::watch;
@@ -22,7 +22,6 @@ use crate::{
     replies::Replies,
     script::{ScriptForm, Scripts},
     server::Server,
-    sink::Sink,
     subscriptions::{SubscribeResult, Subscriptions, watched},
 };
 

@@ -11,7 +11,7 @@ pub(crate) mod watched;
 
 use std::sync::{Arc, Mutex, atomic::AtomicBool};
 
-use bandog_core::{Error, Result, Subscription};
+use bandog_core::{Error, Result, Subscription, messages::Sink};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::timeout,
@@ -21,7 +21,7 @@ use self::{
     channels::SubscribeOutcome,
     shared::{ConnectionTask, Moved, SharedSubscriptions, SubscriptionsState},
 };
-use crate::{dialler::Dialler, sink::Sink};
+use crate::dialler::Dialler;
 
 /// The result of a call that subscribes.
 #[derive(Debug)]

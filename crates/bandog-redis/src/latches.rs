@@ -1,8 +1,11 @@
 //! Count-down latches: a string for each latch, as in Redisson, and a sorted set of the latest operations on it.
 
 use async_trait::async_trait;
-use bandog_core::{Key, LatchAnswer, LatchOperation, LatchRow, Latches, Notifier, Pattern, Result, Subscription};
-use bandog_redis_net::{Sink, reply::text};
+use bandog_core::{
+    Backend, Key, LatchAnswer, LatchOperation, LatchRow, Latches, Notifier, Pattern, Result, Subscription,
+    messages::Sink,
+};
+use bandog_redis_net::reply::text;
 use redis::{Pipeline, Value};
 
 use crate::{leases::Redis, names::LatchChannel, refusal, script};

@@ -14,11 +14,13 @@ use std::{
 };
 
 use async_trait::async_trait;
+#[cfg(feature = "grid")]
+use bandog_core::structures::Structures;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, QuorumNode, Renewal, Result, Step,
-    Subscription, Verdict,
+    Answer, Backend, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, QuorumNode, Renewal, Result, Step,
+    Subscription, Verdict, messages::Sink,
 };
-use bandog_redis_net::{Keys, ScriptForm, Servers, Sink, reply};
+use bandog_redis_net::{Keys, ScriptForm, Servers, reply};
 use redis::{Pipeline, Value};
 
 use crate::{
@@ -114,6 +116,8 @@ const MAY_UNDO: Duration = Duration::from_secs(10);
 pub struct Redis {
     pub(crate) format: Format,
     pub(crate) servers: Servers,
+    #[cfg(feature = "grid")]
+    objects: Arc<bandog_redis_data::RedisObjects>,
     /// Limits the warning that this user has no right to publish. The warning is logged once for each connection.
     publish_warned: Warned,
     /// Limits the warning that this user has no right to write the index of clients. The warning is logged once for
@@ -149,7 +153,21 @@ impl Redis {
         let format = options.format;
         format.check()?;
         let servers = Servers::new(options.connection(), script::scripts(format))?;
-        Ok(Self { format, servers, publish_warned: Warned::default(), index_warned: Warned::default() })
+        Ok(Self {
+            format,
+            servers,
+            #[cfg(feature = "grid")]
+            objects: Arc::new(bandog_redis_data::RedisObjects::new(options.connection())?),
+            publish_warned: Warned::default(),
+            index_warned: Warned::default(),
+        })
+    }
+}
+
+impl Backend for Redis {
+    #[cfg(feature = "grid")]
+    fn structures(&self) -> Option<Arc<dyn Structures>> {
+        Some(self.objects.clone())
     }
 }
 

@@ -12,9 +12,9 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Error, ErrorKind, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
-    Swapped, Swaps, Version,
+    Swapped, Swaps, Version, messages::Sink,
 };
-use bandog_redis_net::{Keys, ScriptForm, Sink, redis_glob, reply::text};
+use bandog_redis_net::{Keys, ScriptForm, redis_glob, reply::text};
 use futures_util::FutureExt;
 use redis::{Cmd, Pipeline, Value};
 

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, Holding, Key, Latches, Line, Mark, Notifier, Pattern, Reading, Records, Result, SqlStatement, Subscription,
-    Swap, Swaps,
+    Backend, Error, Holding, Key, Latches, Line, Mark, Notifier, Pattern, Reading, Records, Result, SqlStatement,
+    Subscription, Swap, Swaps,
 };
 
 use crate::{
@@ -64,6 +64,8 @@ impl Records for Sql {
 }
 
 impl Latches for Sql {}
+
+impl Backend for Sql {}
 
 /// Adds the verb and the key to each error.
 fn with_context<'k, T>(

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
-    Swapped, Swaps, Version,
+    Backend, Error, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription,
+    Swap, Swapped, Swaps, Version,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -56,6 +56,8 @@ impl Records for Sqlite {
 }
 
 impl Latches for Sqlite {}
+
+impl Backend for Sqlite {}
 
 /// Adds the verb and the key to each error.
 fn with_context<'k, T>(

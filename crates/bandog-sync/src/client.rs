@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
     Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Holding, Key, Member, Moment,
-    Notifier, Pattern, Result, Row, SqlStatement, Subscription,
+    Notifier, Pattern, Result, Row, SqlStatement, Subscription, messages::Messages, structures::Structures,
 };
 use tokio::sync::oneshot;
 
@@ -59,6 +59,25 @@ impl Client {
     #[doc(hidden)]
     pub fn owner_under(&self, claims: Vec<ClaimId>) -> Owner {
         Owner::with(self.handle.id, claims)
+    }
+
+    /// The key of a name in the store: the client's prefix, and the name.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused`: the name is not allowed.
+    pub fn key(&self, name: &str) -> Result<Key> {
+        self.handle.key(name)
+    }
+
+    /// The objects of the client's store, for programs that build on them as the grid does. Their keys have the prefix
+    /// ([`Client::key`]). None if the store has no objects.
+    pub fn structures(&self) -> Option<&Arc<dyn Structures>> {
+        self.handle.structures.as_ref()
+    }
+
+    /// The messages of the client's store, as [`Client::structures`]. None if the store has no channels.
+    pub fn messages(&self) -> Option<&Arc<dyn Messages>> {
+        self.handle.messages.as_ref()
     }
 
     /// Waits until the store answers, for at most 5 s.

@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Member, Result, no_records};
+use bandog_core::{
+    Backend, ClientId, Clock, Error, Key, Kind, Member, Result, messages::Messages, no_records, structures::Structures,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -40,6 +42,9 @@ pub(crate) struct Handle {
     prefix: String,
     /// The client's program and machine, as `program@host`.
     pub(crate) identity: String,
+    /// What the store has for the grid, which does not use the engine.
+    pub(crate) structures: Option<Arc<dyn Structures>>,
+    pub(crate) messages: Option<Arc<dyn Messages>>,
     /// The terms (such as the ttl) of a lock for which the user has set no options.
     terms: Terms,
     /// The next number. The engine takes the numbers of claims from the same counter as the handle takes tickets (the
@@ -77,6 +82,7 @@ impl Handle {
         let (id, prefix) = (member.id, member.prefix.clone());
         let identity = format!("{}@{}", member.program, member.host);
         let profile = StoreProfile::of(backend.profile());
+        let (structures, channels) = (backend.structures(), backend.messages());
         let numbers = Arc::new(AtomicU64::new(1));
         let engine = Engine::new(Arc::new(backend), member, terms, max_waiting, clock, messages, Arc::clone(&numbers));
         let runner =
@@ -91,6 +97,8 @@ impl Handle {
             process: HomeProcess::current(),
             prefix,
             identity,
+            structures,
+            messages: channels,
             terms,
             numbers,
             latches: Arc::default(),

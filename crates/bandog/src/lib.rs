@@ -38,6 +38,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `grid` | no | maps, queues and other shared objects, on Redis and in memory |
 //! | `mysql` | no | the backend for MySQL and MariaDB |
 //! | `postgres` | no | the backend for PostgreSQL |
 //! | `redis` | yes | the backend for Redis |
@@ -98,6 +99,9 @@ pub use bandog_sync::{
 
 pub use self::connect::{ConnectOptions, connect};
 
+#[cfg(feature = "grid")]
+#[doc(inline)]
+pub use bandog_grid as grid;
 #[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_schedule as schedule;

@@ -6,14 +6,14 @@ use async_trait::async_trait;
 use bandog_core::{
     Answer, Backend, Claim, ClientId, Finding, Holding, IfUnused, Inspect, Key, LatchAnswer, LatchOperation, LatchRow,
     Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Profile, Reading, Records, Renewal, Result, Row, Step,
-    Subscription, Swap, Swaps, Usage,
+    Subscription, Swap, Swaps, Usage, messages::Messages, structures::Structures,
 };
 
 use super::{Call, Hooks};
 
 /// A backend with another backend inside, whose calls are changed by hooks. All clones share one state.
 ///
-/// The methods `fence_sql`, `mark_sql` and `drain` are not passed on: they are the defaults of their traits.
+/// The objects and messages of the grid are those of the backend inside. The methods `fence_sql`, `mark_sql` and `drain` are not passed on: they are the defaults of their traits.
 #[derive(Debug)]
 pub struct Wrapped<H, B>(Arc<Shared<H, B>>);
 
@@ -178,6 +178,16 @@ impl<H: Hooks, B: Backend> Records for Wrapped<H, B> {
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.subscribed(Call::RecordSubscription, key, self.inner().subscribe_record(key, notifier)).await
+    }
+}
+
+impl<H: Hooks, B: Backend> Backend for Wrapped<H, B> {
+    fn structures(&self) -> Option<Arc<dyn Structures>> {
+        self.inner().structures()
+    }
+
+    fn messages(&self) -> Option<Arc<dyn Messages>> {
+        self.inner().messages()
     }
 }
 

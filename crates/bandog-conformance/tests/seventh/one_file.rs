@@ -82,3 +82,5 @@ impl Inspect for OneFile {
 impl bandog_core::Records for OneFile {}
 
 impl bandog_core::Latches for OneFile {}
+
+impl bandog_core::Backend for OneFile {}

@@ -284,3 +284,5 @@ impl<B: Backend> Inspect for TestNode<B> {
 
 impl<B: Backend> Records for TestNode<B> {}
 impl<B: Backend> Latches for TestNode<B> {}
+
+impl<B: Backend> Backend for TestNode<B> {}

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use bandog_core::Subscription;
+use bandog_core::{Subscription, messages::Sink};
 use tokio::sync::{Notify, watch};
 
 use super::{
@@ -19,7 +19,6 @@ use crate::{
     options::{Host, Options},
     script::Scripts,
     server::Server,
-    sink::Sink,
     slots,
     subscriptions::{Subscriptions, watched},
 };

@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Result, Subscription};
+use bandog_core::{Error, Result, Subscription, messages::Sink};
 use tokio::time::{sleep, timeout_at};
 
 use super::{
     map::Node,
     shared::{SharedCluster, Subscriber, Subscribers},
 };
-use crate::{sink::Sink, subscriptions::SubscribeResult};
+use crate::subscriptions::SubscribeResult;
 
 /// The pause before a subscription is repeated at another node.
 const PAUSE: Duration = Duration::from_millis(20);

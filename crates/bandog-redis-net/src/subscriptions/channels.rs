@@ -2,10 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use bandog_core::{Error, Result};
+use bandog_core::{
+    Error, Result,
+    messages::{Message, Sink},
+};
 use tokio::sync::oneshot;
-
-use crate::sink::Sink;
 
 /// The channels that are in use: those with subscribers, and those whose subscription on the server has not ended yet.
 #[derive(Debug, Default)]
@@ -120,7 +121,7 @@ impl Channels {
     pub(super) fn message(&self, channel: &str, payload: &[u8]) {
         let mut shared: Option<Arc<[u8]>> = None;
         for subscriber in self.states.get(channel).into_iter().flat_map(|state| &state.subscribers) {
-            subscriber.sink.message(|| shared.get_or_insert_with(|| Arc::from(payload)).clone());
+            subscriber.sink.message(|| Message::Payload(shared.get_or_insert_with(|| Arc::from(payload)).clone()));
         }
     }
 

@@ -1,7 +1,10 @@
 //! Messages arrive with their payloads, and a subscriber knows where some may be missing.
 
-use bandog_core::Notifier;
-use bandog_redis_net::{Keys, Message, Messages, Sink};
+use bandog_core::{
+    Notifier,
+    messages::{Inbox, Message, Sink},
+};
+use bandog_redis_net::Keys;
 use bandog_testkit::{RedisCluster, RedisServer, moves::move_slot};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -10,7 +13,7 @@ use tokio::{
 
 use crate::{SOON, servers};
 
-async fn next(messages: &mut Messages) -> Option<Message> {
+async fn next(messages: &mut Inbox) -> Option<Message> {
     timeout(SOON, messages.next()).await.unwrap()
 }
 

@@ -119,3 +119,5 @@ impl Records for Wire {
 }
 
 impl bandog_core::Latches for Wire {}
+
+impl bandog_core::Backend for Wire {}

@@ -301,6 +301,8 @@ impl bandog_core::Records for Odd {}
 
 impl bandog_core::Latches for Odd {}
 
+impl bandog_core::Backend for Odd {}
+
 /// A client that has released thousands of locks sends these releases again after a reconnection. Its next claim must not
 /// wait behind all of them.
 #[tokio::test(start_paused = true)]

@@ -115,3 +115,5 @@ async fn an_engine_on_its_own_thread_panics() {
 impl bandog_core::Records for Broken {}
 
 impl bandog_core::Latches for Broken {}
+
+impl bandog_core::Backend for Broken {}

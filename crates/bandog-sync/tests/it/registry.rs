@@ -163,6 +163,8 @@ impl bandog_core::Records for Shut {}
 
 impl bandog_core::Latches for Shut {}
 
+impl bandog_core::Backend for Shut {}
+
 /// An operator does not see a waiter that has given up, whether the client holds another lock or not.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_no_longer_waits_is_soon_not_listed_any_more() {

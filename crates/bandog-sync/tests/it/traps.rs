@@ -276,3 +276,5 @@ async fn trap_9_a_finished_tasks_handle_keeps_its_guard() {
 impl bandog_core::Records for Keeper {}
 
 impl bandog_core::Latches for Keeper {}
+
+impl bandog_core::Backend for Keeper {}

@@ -87,6 +87,8 @@ impl bandog_core::Records for Slow {}
 
 impl bandog_core::Latches for Slow {}
 
+impl bandog_core::Backend for Slow {}
+
 #[tokio::test(start_paused = true)]
 async fn a_search_uses_at_most_half_of_the_time_of_the_store_and_repeats_what_failed() {
     let store = Slow { memory: memory(), checked: Arc::default() };

@@ -90,3 +90,5 @@ async fn a_waiter_without_notifications_polls() {
 impl bandog_core::Records for Unnotified {}
 
 impl bandog_core::Latches for Unnotified {}
+
+impl bandog_core::Backend for Unnotified {}

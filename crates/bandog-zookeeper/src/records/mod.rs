@@ -11,8 +11,8 @@ use std::{collections::HashMap, time::SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription,
-    Swap, Swapped, Swaps, Version,
+    Backend, Error, ErrorKind, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result,
+    Subscription, Swap, Swapped, Swaps, Version,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -94,6 +94,8 @@ impl Records for ZooKeeper {
 }
 
 impl Latches for ZooKeeper {}
+
+impl Backend for ZooKeeper {}
 
 /// The conditions of a swap that are met, or the answer that says which one is not.
 enum Checked {

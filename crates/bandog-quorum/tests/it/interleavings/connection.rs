@@ -9,8 +9,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Inspect, Key, Latches, Leases, LockState, Member,
-    Memory, Pattern, Profile, QuorumNode, Records, Renewal, Result, Row, Step,
+    Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Inspect, Key, Latches, Leases, LockState,
+    Member, Memory, Pattern, Profile, QuorumNode, Records, Renewal, Result, Row, Step,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -284,3 +284,5 @@ impl Inspect for Connection {
 
 impl Records for Connection {}
 impl Latches for Connection {}
+
+impl Backend for Connection {}

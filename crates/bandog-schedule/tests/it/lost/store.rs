@@ -128,3 +128,5 @@ impl Records for Store {
 }
 
 impl bandog_core::Latches for Store {}
+
+impl bandog_core::Backend for Store {}

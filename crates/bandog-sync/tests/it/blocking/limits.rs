@@ -136,3 +136,5 @@ fn a_loss_is_seen_although_the_engine_is_stuck() {
 impl bandog_core::Records for Clumsy {}
 
 impl bandog_core::Latches for Clumsy {}
+
+impl bandog_core::Backend for Clumsy {}

@@ -1,19 +1,63 @@
-//! The receivers of the messages on a channel.
+//! Messages on channels: a message reaches the subscribers of this moment, and is not stored.
 
 use std::{
     collections::VecDeque,
-    fmt,
+    fmt::{self, Debug},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::Notifier;
+use async_trait::async_trait;
 use tokio::sync::Notify;
+
+use crate::{Key, Notifier, Pattern, Result, Subscription};
+
+/// A channel of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// A channel of all servers of the store. Patterns match its messages.
+    Plain(Key),
+    /// A channel of the server that has the slot of its name. No pattern matches its messages.
+    Sharded(Key),
+}
+
+/// The channels of a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Channels {
+    /// One channel.
+    One(Channel),
+    /// All plain channels whose names match.
+    Matching(Pattern),
+}
+
+/// Messages that reach the subscribers of this moment.
+#[async_trait]
+pub trait Messages: Debug + Send + Sync + 'static {
+    /// Publishes the messages in one round trip to each server, and returns one answer for each in the same order: the
+    /// number of receivers, as far as the store knows it. The messages of a channel keep their order.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Denied`](crate::ErrorKind::Denied): the user has no right to publish there.
+    /// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): no answer. The backend does not send a message twice.
+    async fn publish(&self, messages: &[(Channel, Vec<u8>)]) -> Vec<Result<u64>>;
+
+    /// Gives the messages of these channels to the sink, until the subscription is dropped. When the call returns, the
+    /// store has confirmed the subscription. The subscription is renewed after each loss of the connection, and the sink
+    /// gets a [`Message::Gap`] then.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Denied`](crate::ErrorKind::Denied): the user has no right to subscribe there.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the server has no channels of this kind.
+    /// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): no answer.
+    async fn subscribe_messages(&self, channels: &Channels, sink: Sink) -> Result<Subscription>;
+}
 
 /// A message on a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// The payload of a published message.
     Payload(Arc<[u8]>),
+    /// The channel and the payload of a message, in a subscription of [`Channels::Matching`].
+    Matched(Key, Arc<[u8]>),
     /// Messages may be missing here: the connection broke, the channel moved to another node, or the queue was full.
     Gap,
 }
@@ -35,33 +79,30 @@ impl Sink {
     }
 
     /// Keeps at most this number of messages. If more arrive, a [`Message::Gap`] takes their place.
-    pub fn queue(limit: usize) -> (Self, Messages) {
+    pub fn queue(limit: usize) -> (Self, Inbox) {
         let queue = Arc::new(Queue { state: Mutex::default(), arrived: Notify::new(), limit });
-        (Self(Kind::Queue(Arc::new(Sender(queue.clone())))), Messages(queue))
+        (Self(Kind::Queue(Arc::new(Sender(queue.clone())))), Inbox(queue))
     }
 
-    /// Takes a message. `payload` is called if the payload is needed.
-    pub(crate) fn message(&self, payload: impl FnOnce() -> Arc<[u8]>) {
+    /// Takes a message. `message` is called if its content is needed.
+    pub fn message(&self, message: impl FnOnce() -> Message) {
         match &self.0 {
             Kind::Notifier(notifier) => notifier.notify(),
-            Kind::Queue(sender) => sender.0.push(Message::Payload(payload())),
+            Kind::Queue(sender) => sender.0.push(message()),
         }
     }
 
     /// Records that messages may be missing.
-    pub(crate) fn gap(&self) {
-        match &self.0 {
-            Kind::Notifier(notifier) => notifier.notify(),
-            Kind::Queue(sender) => sender.0.push(Message::Gap),
-        }
+    pub fn gap(&self) {
+        self.message(|| Message::Gap);
     }
 }
 
 /// The messages of a [`Sink::queue`].
 #[derive(Debug)]
-pub struct Messages(Arc<Queue>);
+pub struct Inbox(Arc<Queue>);
 
-impl Messages {
+impl Inbox {
     /// The next message, in the order in which the server has published them. None if the subscription has ended.
     ///
     /// # Cancel safety
@@ -142,16 +183,16 @@ mod tests {
     async fn a_full_queue_has_one_gap_where_messages_are_missing() {
         let (sink, mut messages) = Sink::queue(2);
         for text in ["a", "b", "c", "d"] {
-            sink.message(|| payload(text));
+            sink.message(|| Message::Payload(payload(text)));
         }
         sink.gap();
         assert_eq!(messages.next().await, Some(Message::Payload(payload("a"))));
-        sink.message(|| payload("e"));
+        sink.message(|| Message::Payload(payload("e")));
         assert_eq!(messages.next().await, Some(Message::Payload(payload("b"))));
-        sink.message(|| payload("f"));
+        sink.message(|| Message::Payload(payload("f")));
         assert_eq!(messages.next().await, Some(Message::Gap), "c, d and e are missing here");
         assert_eq!(messages.next().await, Some(Message::Payload(payload("f"))));
-        sink.clone().message(|| payload("g"));
+        sink.clone().message(|| Message::Payload(payload("g")));
         drop(sink);
         assert_eq!(messages.next().await, Some(Message::Payload(payload("g"))));
         assert_eq!(messages.next().await, None);

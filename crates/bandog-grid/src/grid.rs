@@ -1,0 +1,130 @@
+//! The grid of a client.
+
+use std::sync::Arc;
+
+use bandog_codec::TextJson;
+use bandog_core::{
+    Error, ErrorKind, Result,
+    structures::{Structure, Values},
+};
+use bandog_sync::Client;
+
+use crate::{
+    Batch, BitSet, Counter, Deque, FloatCounter, Ids, Limits, List, Map, Multimap, Queue, Set, SortedSet,
+    UnopenedBloom, Value, object::Object, store::Store,
+};
+
+/// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.
+///
+/// An object has a name, and exists while it has elements. The type of its handle must be the one with which it was written.
+/// Names have the prefix of the client. Making a handle does no I/O; it is `ErrorKind::Unsupported` if the store has no
+/// objects, and `ErrorKind::Misused` if the name is not allowed.
+///
+/// A queue runs a task on the Tokio runtime of the call that uses it.
+#[derive(Debug, Clone)]
+pub struct Grid {
+    /// The store, or its name if it has no objects.
+    store: Result<Arc<Store>, String>,
+}
+
+/// Makes the grid of a client.
+pub trait ClientGrid {
+    /// A grid with the default [`Limits`]. Each call makes a grid with limits and queues of its own, so a program calls it
+    /// once, and clones the grid.
+    fn grid(&self) -> Grid {
+        self.grid_with(Limits::default())
+    }
+
+    /// A grid with these limits.
+    fn grid_with(&self, limits: Limits) -> Grid;
+}
+
+impl ClientGrid for Client {
+    fn grid_with(&self, limits: Limits) -> Grid {
+        let store = match self.structures() {
+            Some(structures) => {
+                let (structures, messages) = (structures.clone(), self.messages().cloned());
+                Ok(Arc::new(Store::new(self.clone(), structures, messages, limits)))
+            }
+            None => Err(self.profile().store.clone()),
+        };
+        Grid { store }
+    }
+}
+
+/// Defines the methods that make handles.
+macro_rules! handles {
+    ($($(#[$docs:meta])* $name:ident: $handle:ident $(<$($type:ident),+>)? = $structure:expr;)*) => {
+        impl Grid {
+            $(
+                $(#[$docs])*
+                ///
+                /// # Errors
+                /// - `ErrorKind::Unsupported`: the store has no objects.
+                /// - `ErrorKind::Misused`: the name is not allowed.
+                pub fn $name$(<$($type),+>)?(&self, name: impl AsRef<str>) -> Result<$handle$(<$($type),+>)?> {
+                    Ok($handle::new(self.object(name.as_ref(), $structure)? $(, codec!($($type)+))?))
+                }
+            )*
+        }
+    };
+}
+
+/// The codec of a handle with these types.
+macro_rules! codec {
+    ($($type:ident)+) => {
+        TextJson
+    };
+}
+
+handles! {
+    /// A single value.
+    value: Value<T> = Structure::Value;
+    /// A counter of 64 bits.
+    counter: Counter = Structure::Value;
+    /// A counter of floating-point numbers.
+    float_counter: FloatCounter = Structure::Value;
+    /// Unique numbers.
+    ids: Ids = Structure::Ids;
+    /// A map.
+    map: Map<K, V> = Structure::Map;
+    /// A set.
+    set: Set<T> = Structure::Set;
+    /// A list.
+    list: List<T> = Structure::List;
+    /// A sorted set.
+    sorted_set: SortedSet<T> = Structure::Sorted;
+    /// A multimap that has each value of a key once.
+    set_multimap: Multimap<K, V> = Structure::Multimap(Values::Set);
+    /// A multimap whose values have an order.
+    list_multimap: Multimap<K, V> = Structure::Multimap(Values::List);
+    /// A bit set.
+    bits: BitSet = Structure::Bits;
+    /// A Bloom filter, which must be opened.
+    bloom: UnopenedBloom<T> = Structure::Bloom;
+    /// A queue.
+    queue: Queue<T> = Structure::List;
+    /// A queue with two ends.
+    deque: Deque<T> = Structure::List;
+}
+
+impl Grid {
+    /// An empty batch of calls.
+    ///
+    /// # Errors
+    /// `ErrorKind::Unsupported`: the store has no objects.
+    pub fn batch(&self) -> Result<Batch> {
+        Ok(Batch::new(self.store()?.clone()))
+    }
+
+    pub(crate) fn store(&self) -> Result<&Arc<Store>> {
+        self.store.as_ref().map_err(|store| {
+            let message = format!("{store} has no maps, queues and other objects; Redis and memory have them");
+            Error::new(ErrorKind::Unsupported, message)
+        })
+    }
+
+    fn object(&self, name: &str, structure: Structure) -> Result<Object> {
+        Object::new(self.store()?, name, structure)
+    }
+}

@@ -1,0 +1,90 @@
+//! The grid: maps, sets, queues and other objects that programs share, on Redis in the layouts of Redisson, and in memory.
+//!
+//! ```
+//! use bandog::grid::{ClientGrid, Map, Queue};
+//! use std::time::Duration;
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+//! let grid = bandog::connect("memory:").await?.grid();
+//!
+//! let stock: Map<String, u32> = grid.map("stock")?;
+//! stock.put("apple", &5).await?;
+//!
+//! let orders: Queue<String> = grid.queue("orders")?;
+//! orders.push("apple").await?;
+//! while let Some(order) = orders.take(Duration::from_millis(10)).await? {
+//!     stock.update(&*order, |left| left.map(|left| left - 1)).await?;
+//!     order.done().await?; // Until then, no other program gets it; if this one dies, another one does.
+//! }
+//! assert_eq!(stock.get("apple").await?, Some(4));
+//! # Ok(()) }
+//! ```
+//!
+//! # Which object
+//!
+//! | object | in Java | for |
+//! |---|---|---|
+//! | [`Value`] | `RBucket` | one value, with a ttl if you like |
+//! | [`Counter`], [`FloatCounter`] | `RAtomicLong`, `RAtomicDouble` | sums, limits of calls in a time |
+//! | [`Ids`] | `RIdGenerator` | unique numbers, a request for each 5,000 |
+//! | [`Map`] | `RMap` | values by key |
+//! | [`Set`] | `RSet` | members, each once |
+//! | [`List`] | `RList` | elements with an index |
+//! | [`SortedSet`] | `RScoredSortedSet` | rankings, what is due first |
+//! | [`Multimap`] | `RSetMultimapCache`, `RListMultimapCache` | several values for each key |
+//! | [`BitSet`] | `RBitSet` | millions of flags, small numbers |
+//! | [`Bloom`] | `RBloomFilter` | was it there before? in little memory |
+//! | [`Queue`], [`Deque`] | `RBlockingQueue`, `RBlockingDeque` | work for other programs |
+//!
+//! # Calls
+//! A method returns a [`Call`], which is sent when it is awaited. Calls that are made at the same time share round trips.
+//! A [`Batch`] sends several calls in one round trip. Each call is atomic, and none is sent twice, unless its handle is
+//! `exact`: if the answer to a write is lost, [`Error::maybe_applied`](bandog_core::Error::maybe_applied) is true.
+//!
+//! Errors of each call:
+//! - `ErrorKind::Unavailable`: the store has not answered in time.
+//! - `ErrorKind::Denied`: the name has data of another type, or the user lacks a right. Nothing was changed.
+//! - `ErrorKind::Misused`: a value cannot be encoded or is too large, or the names of one call are on different servers of a
+//!   cluster. Nothing was sent.
+//! - `ErrorKind::Corrupt`: a value of the store cannot be decoded. The error names the codec, and never the value.
+//! - `ErrorKind::Overloaded`: too many calls wait for an answer ([`Limits`]).
+//!
+//! # Codecs
+//! A handle writes values with a codec. The default is [`codec::TextJson`]; `handle.codec(codec::Kryo5)` is another one.
+//! [`codec`] has a table of them. All programs that use an object must use the same codec.
+
+mod bits;
+mod bloom;
+mod call;
+mod counter;
+mod grid;
+mod limits;
+mod list;
+mod map;
+mod multimap;
+mod object;
+mod pages;
+mod queue;
+mod set;
+mod sorted;
+mod store;
+mod value;
+
+pub use bandog_codec as codec;
+#[doc(inline)]
+pub use bandog_core::structures::{BloomSizes, Ttl};
+
+pub use self::{
+    bits::{BitNumber, BitSet},
+    bloom::{Bloom, UnopenedBloom},
+    call::{Answer, Batch, Call},
+    counter::{Counter, FloatCounter, Ids},
+    grid::{ClientGrid, Grid},
+    limits::Limits,
+    list::List,
+    map::Map,
+    multimap::Multimap,
+    queue::{Deque, Queue, Taken},
+    set::Set,
+    sorted::SortedSet,
+    value::Value,
+};

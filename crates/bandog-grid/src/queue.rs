@@ -1,0 +1,285 @@
+//! Queues, and how elements are taken out of lists, sets and sorted sets without losing one.
+//!
+//! An element that is taken stays in the store, with a lease, until it is done. One task for each queue, the *taker*
+//! ([`taker`]), makes all requests of the queue: it takes elements for the calls that wait, gives them back if a call is
+//! gone, renews the leases of those that are in use, and reports those that are done.
+//!
+//! # A dropped future
+//! - A call that waits: its place in the taker's line is dropped with it, and the taker asks for one element less.
+//! - A call whose element is on the way: the taker finds nobody to give it to. The next call in the line gets it, or it goes
+//!   back to its place in the store ([`TakeEnd::Undelivered`]).
+//! - A call that has its element, but was never polled again: the drop of [`Popped`] is a message to the taker.
+//! - The task of the taker ends with its runtime: the leases of its elements expire, and they become available again.
+
+mod lease;
+mod taker;
+
+use std::{borrow::Borrow, time::Duration};
+
+use bandog_codec::{Codec, Decode, Encode};
+use bandog_core::{
+    Result,
+    structures::{Action, End, ListOp, Reply, Source, TakeOp},
+};
+
+pub use self::lease::Taken;
+pub(crate) use self::{
+    lease::Popped,
+    taker::{Takers, pop, pop_wait, take},
+};
+use crate::{
+    Call,
+    map::count,
+    object::{decode, decode_all, handle},
+};
+
+/// Defines the methods that queues and deques share.
+macro_rules! queue_methods {
+    ($name:ident) => {
+        impl<T, C: Codec> $name<T, C> {
+            /// The time after which an element of [`Self::take`] becomes available again if its program has died. Default:
+            /// 30 s. It must be between 1 s and 1 day.
+            #[must_use]
+            pub fn lease(self, lease: Duration) -> Self {
+                Self { lease, ..self }
+            }
+
+            /// With this, the store remembers the pushes, so a push is repeated after a lost answer, and counts once. It costs
+            /// more in the store.
+            #[must_use]
+            pub fn exact(self) -> Self {
+                Self { is_exact: true, ..self }
+            }
+
+            /// The number of elements that can be taken.
+            pub fn len(&self) -> Call<u64> {
+                let op = Action::Take(TakeOp::Count(Source::List(End::Front)));
+                self.object.call(op, |reply| Ok(reply.queue()?.0))
+            }
+
+            /// The number of elements that are taken and not done.
+            pub fn taken_len(&self) -> Call<u64> {
+                let op = Action::Take(TakeOp::Count(Source::List(End::Front)));
+                self.object.call(op, |reply| Ok(reply.queue()?.1))
+            }
+
+            /// Moves at most this number of elements to the end of another queue, in one step. Returns their number.
+            pub fn move_to<U, D: Codec>(&self, other: &$name<U, D>, at_most: u32) -> Call<u64> {
+                self.object.write(
+                    |_| {
+                        let to = self.object.others([&other.object].into_iter())?.remove(0);
+                        Ok(TakeOp::MoveTo { from: End::Front, to, at: End::Back, at_most })
+                    },
+                    count,
+                )
+            }
+
+            fn push_at(&self, end: End, elements: Result<Vec<Vec<u8>>>, bytes: usize) -> Call<u64> {
+                let push = |elements| ListOp::Push { end, elements, once: None };
+                match elements {
+                    Ok(elements) if elements.is_empty() => self.len(),
+                    Ok(elements) => {
+                        let op = Action::List(push(elements));
+                        let call = Call::send(&self.object.store, &self.object.key, (op, bytes), count);
+                        if self.is_exact { call.exact() } else { call }
+                    }
+                    Err(error) => Call::known(Err(error.at(&self.object.key))),
+                }
+            }
+
+            fn write_all<'a, Q: ?Sized + 'a>(
+                &self,
+                elements: impl Iterator<Item = &'a Q>,
+            ) -> (Result<Vec<Vec<u8>>>, usize)
+            where
+                C: Encode<Q>,
+            {
+                let mut writer = crate::call::Writer::new(&self.object.store);
+                let written = elements.map(|element| writer.write(&self.codec, element)).collect();
+                (written, writer.bytes())
+            }
+        }
+
+        impl<T, C: Encode<T>> $name<T, C> {
+            /// Adds an element at the end. Returns the number of elements in the list of the store.
+            pub fn push<Q: ?Sized>(&self, element: &Q) -> Call<u64>
+            where
+                T: Borrow<Q>,
+                C: Encode<Q>,
+            {
+                let (elements, bytes) = self.write_all([element].into_iter());
+                self.push_at(End::Back, elements, bytes)
+            }
+
+            /// Adds elements at the end, in one step. Returns the number of elements in the list of the store.
+            pub fn push_all<Q>(&self, elements: &[Q]) -> Call<u64>
+            where
+                T: Borrow<Q>,
+                C: Encode<Q>,
+            {
+                let (elements, bytes) = self.write_all(elements.iter());
+                self.push_at(End::Back, elements, bytes)
+            }
+        }
+
+        impl<T, C: Decode<T>> $name<T, C> {
+            /// The next elements, at most this number. They stay where they are.
+            pub fn peek(&self, at_most: u32) -> Call<Vec<T>> {
+                let codec = self.codec.clone();
+                let op = Action::Take(TakeOp::Peek(Source::List(End::Front), at_most));
+                self.object.call(op, move |reply: Reply| decode_all(&codec, reply.list()?))
+            }
+
+            /// Takes out the first element.
+            ///
+            /// No element is lost: it stays in the store until this call has returned it. If the process ends in the
+            /// milliseconds after that, the element may come a second time; with [`Self::take`], the program decides when
+            /// an element is done.
+            ///
+            /// # Errors
+            /// - `ErrorKind::Unavailable`: the store does not answer.
+            /// - `ErrorKind::Denied`: the name has data of another type, or the user lacks a right.
+            /// - `ErrorKind::Corrupt`: the element cannot be read. It stays the first element.
+            ///
+            /// # Cancel safety
+            /// If the future is dropped, the element stays in the queue or returns to it.
+            pub async fn pop(&self) -> Result<Option<T>> {
+                self.accept(pop(&self.object, Source::List(End::Front)).await?)
+            }
+
+            /// Takes out the first element, as [`Self::pop`]. If the queue is empty, waits for an element for at most this
+            /// time. All waiting calls of a grid share one subscription, and get elements in the order of the calls.
+            ///
+            /// # Errors
+            /// As [`Self::pop`]. A store that does not answer is retried until the time is over.
+            ///
+            /// # Cancel safety
+            /// If the future is dropped, the element stays in the queue or returns to it.
+            pub async fn pop_wait(&self, at_most: Duration) -> Result<Option<T>> {
+                self.accept(pop_wait(&self.object, Source::List(End::Front), at_most).await?)
+            }
+
+            /// Takes at most this number of elements out, as that number of calls of [`Self::pop`].
+            ///
+            /// # Errors
+            /// As [`Self::pop`]. Elements that were read before the error are in the queue again.
+            ///
+            /// # Cancel safety
+            /// If the future is dropped, the elements stay in the queue or return to it.
+            pub async fn drain(&self, at_most: usize) -> Result<Vec<T>> {
+                let calls = (0..at_most).map(|_| pop(&self.object, Source::List(End::Front)));
+                let mut popped = Vec::new();
+                for each in futures_util::future::join_all(calls).await {
+                    popped.extend(each?);
+                }
+                let read = |popped: &Popped| decode(&self.codec, popped.bytes());
+                let elements: Result<Vec<T>> = popped.iter().map(read).collect();
+                let elements = elements.map_err(|error| error.at(&self.object.key))?;
+                popped.into_iter().for_each(Popped::done);
+                Ok(elements)
+            }
+
+            /// Takes the first element, with a lease. If the queue is empty, waits for at most this time.
+            ///
+            /// The element belongs to the caller until [`Taken::done`]. Meanwhile the lease is renewed. If the program dies,
+            /// the element becomes available again when the lease is over. A dropped [`Taken`] becomes available again at
+            /// once, before all other elements.
+            ///
+            /// # Errors
+            /// As [`Self::pop_wait`].
+            ///
+            /// # Cancel safety
+            /// If the future is dropped, the element stays in the queue or returns to it.
+            pub async fn take(&self, at_most: Duration) -> Result<Option<Taken<T>>> {
+                let taken = take(&self.object, Source::List(End::Front), self.lease, at_most).await?;
+                let read = |popped: Popped| Taken::read(popped, |bytes| decode(&self.codec, bytes));
+                taken.map(read).transpose().map_err(|error| error.at(&self.object.key))
+            }
+
+            fn accept(&self, popped: Option<Popped>) -> Result<Option<T>> {
+                let accepted = popped.map(|popped| popped.accept(|element| decode(&self.codec, &element.bytes)));
+                accepted.transpose().map_err(|error| error.at(&self.object.key))
+            }
+        }
+    };
+}
+
+handle! {
+    /// Elements in the order in which they are pushed, as Redisson's `RQueue` and `RBlockingQueue`. Created by
+    /// [`Grid::queue`](crate::Grid::queue).
+    ///
+    /// ```
+    /// # use bandog::grid::{ClientGrid, Queue};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// let grid = bandog::connect("memory:").await?.grid();
+    /// let orders: Queue<u64> = grid.queue("orders")?;
+    /// orders.push_all(&[7, 8]).await?;
+    /// if let Some(order) = orders.take(Duration::from_secs(1)).await? {
+    ///     assert_eq!((*order, order.delivery()), (7, 1)); // Work on it, while it is leased.
+    ///     order.done().await?;
+    /// }
+    /// assert_eq!(orders.pop().await?, Some(8));
+    /// # Ok(()) }
+    /// ```
+    Queue<T> { lease: Duration = DEFAULT_LEASE, is_exact: bool = false }
+}
+
+/// The lease of a taken element.
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+queue_methods!(Queue);
+
+handle! {
+    /// A queue with two ends, as Redisson's `RDeque` and `RBlockingDeque`. Created by [`Grid::deque`](crate::Grid::deque).
+    ///
+    /// ```
+    /// # use bandog::grid::{ClientGrid, Deque};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// let grid = bandog::connect("memory:").await?.grid();
+    /// let stack: Deque<String> = grid.deque("stack")?;
+    /// stack.push("first").await?;
+    /// stack.push_front("before").await?;
+    /// assert_eq!(stack.pop_back().await?.as_deref(), Some("first"));
+    /// # Ok(()) }
+    /// ```
+    Deque<T> { lease: Duration = DEFAULT_LEASE, is_exact: bool = false }
+}
+
+queue_methods!(Deque);
+
+impl<T, C: Encode<T>> Deque<T, C> {
+    /// Adds an element at the front. Returns the number of elements in the list of the store.
+    pub fn push_front<Q: ?Sized>(&self, element: &Q) -> Call<u64>
+    where
+        T: Borrow<Q>,
+        C: Encode<Q>,
+    {
+        let (elements, bytes) = self.write_all([element].into_iter());
+        self.push_at(End::Front, elements, bytes)
+    }
+}
+
+impl<T, C: Decode<T>> Deque<T, C> {
+    /// Takes out the last element, as [`Deque::pop`].
+    ///
+    /// # Errors
+    /// As [`Deque::pop`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the element stays in the queue or returns to it.
+    pub async fn pop_back(&self) -> Result<Option<T>> {
+        self.accept(pop(&self.object, Source::List(End::Back)).await?)
+    }
+
+    /// Takes out the last element, as [`Deque::pop_wait`].
+    ///
+    /// # Errors
+    /// As [`Deque::pop_wait`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the element stays in the queue or returns to it.
+    pub async fn pop_back_wait(&self, at_most: Duration) -> Result<Option<T>> {
+        self.accept(pop_wait(&self.object, Source::List(End::Back), at_most).await?)
+    }
+}

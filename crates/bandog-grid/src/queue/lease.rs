@@ -1,0 +1,177 @@
+//! Elements that are taken out of the store and not done.
+
+use std::{fmt, ops::Deref};
+
+use bandog_core::{
+    Clock, Error, Fence, Key, Moment, Result,
+    structures::{TakeEnd, TakenElement},
+};
+use tokio::{
+    sync::{mpsc::UnboundedSender, oneshot, watch},
+    time::sleep,
+};
+
+use super::taker::{End, Message};
+
+/// An element on its way to a caller. Without [`Popped::done`], it goes back to its place in the store.
+#[derive(Debug)]
+pub(crate) struct Popped {
+    element: TakenElement,
+    key: Key,
+    clock: Clock,
+    /// The end of the lease. `None`: the element is lost.
+    until: watch::Receiver<Option<Moment>>,
+    taker: UnboundedSender<Message>,
+    /// What becomes of the element when this is dropped.
+    at_drop: Option<TakeEnd>,
+}
+
+impl Popped {
+    pub(super) fn new(
+        element: TakenElement,
+        (key, clock): (Key, Clock),
+        until: watch::Receiver<Option<Moment>>,
+        taker: UnboundedSender<Message>,
+    ) -> Self {
+        Self { element, key, clock, until, taker, at_drop: Some(TakeEnd::Undelivered) }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.element.bytes
+    }
+
+    /// Removes the element from the store.
+    pub(crate) fn done(mut self) {
+        self.at_drop = Some(TakeEnd::Done);
+    }
+
+    /// Reads the element, and removes it from the store. An element that cannot be read goes back.
+    pub(crate) fn accept<T>(self, read: impl FnOnce(&TakenElement) -> Result<T>) -> Result<T> {
+        let value = read(&self.element)?;
+        self.done();
+        Ok(value)
+    }
+
+    /// When the element becomes available again by itself.
+    fn until(&self) -> Moment {
+        self.until.borrow().unwrap_or_else(|| self.clock.now())
+    }
+
+    /// Ends the element, and waits until the store has answered.
+    async fn end(mut self, end: TakeEnd) -> Result<()> {
+        self.at_drop = None;
+        let (reply, answer) = oneshot::channel();
+        let id = self.element.id;
+        let ended = || Error::unavailable("the runtime of the queue has ended").ambiguous().at(&self.key);
+        self.taker.send(Message::End(End::new(id, end, self.until(), Some(reply)))).map_err(|_| ended())?;
+        answer.await.map_err(|_| ended())?
+    }
+}
+
+impl Drop for Popped {
+    fn drop(&mut self) {
+        if let Some(end) = self.at_drop {
+            // If the taker has ended, the lease expires.
+            let _ = self.taker.send(Message::End(End::new(self.element.id, end, self.until(), None)));
+        }
+    }
+}
+
+/// An element that belongs to this program until it is done, or until it is [lost](Taken::lost). Created by
+/// [`Queue::take`](crate::Queue::take).
+///
+/// The lease is renewed in the background. A dropped `Taken` makes its element available again at once, before all others.
+#[must_use = "a dropped Taken makes its element available again"]
+pub struct Taken<T> {
+    value: T,
+    popped: Popped,
+}
+
+impl<T> Taken<T> {
+    pub(super) fn read(mut popped: Popped, read: impl FnOnce(&[u8]) -> Result<T>) -> Result<Self> {
+        let value = read(popped.bytes())?;
+        popped.at_drop = Some(TakeEnd::Again);
+        Ok(Self { value, popped })
+    }
+
+    /// The number of this delivery of the element. The first one is 1.
+    pub fn delivery(&self) -> u32 {
+        self.popped.element.delivery
+    }
+
+    /// The fence of this delivery: later deliveries of the queue have greater ones. A resource that refuses smaller fences
+    /// than the greatest one it has seen refuses a program that has lost the element.
+    pub fn fence(&self) -> Fence {
+        Fence::new(self.popped.element.id)
+    }
+
+    /// Removes the element from the store.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Lost`: the lease was over, so another program may have the element.
+    /// - `ErrorKind::Unavailable`: the store does not answer. The element may be removed
+    ///   ([`Error::maybe_applied`]); otherwise it becomes available again when the lease is over.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after its first poll, the element is removed in the background.
+    pub async fn done(self) -> Result<()> {
+        self.popped.end(TakeEnd::Done).await
+    }
+
+    /// Makes the element available again, before all others. Its number of deliveries is kept.
+    ///
+    /// # Errors
+    /// As [`Taken::done`].
+    ///
+    /// # Cancel safety
+    /// As [`Taken::done`].
+    pub async fn release(self) -> Result<()> {
+        self.popped.end(TakeEnd::Again).await
+    }
+
+    /// Whether the lease is over, or may be over soon without an answer of the store. Then another program may get the
+    /// element.
+    pub fn is_lost(&self) -> bool {
+        let until = *self.popped.until.borrow();
+        until.is_none_or(|until| self.popped.clock.now() >= until)
+    }
+
+    /// Resolves when the element is lost ([`Taken::is_lost`]): before another program can get it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn lost(&self) {
+        let mut until = self.popped.until.clone();
+        while !self.is_lost() {
+            let Some(end) = *until.borrow_and_update() else { return };
+            let left = sleep(end.since(self.popped.clock.now()));
+            tokio::select! {
+                changed = until.changed() => {
+                    if changed.is_err() {
+                        // Nobody renews the lease any more.
+                        sleep(end.since(self.popped.clock.now())).await;
+                    }
+                }
+                () = left => {}
+            }
+        }
+    }
+}
+
+impl<T> Deref for Taken<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Taken<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Taken")
+            .field("value", &self.value)
+            .field("delivery", &self.delivery())
+            .field("fence", &self.fence())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,336 @@
+//! The taker of a queue: one task that makes all requests of the queue.
+//!
+//! While a request is on its way, further calls wait, and share the next request. Elements that are done are reported with
+//! the next request, or [`DONE_DELAY`] later.
+
+mod requests;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bandog_core::{
+    Error, Key, Moment, Result, Subscription,
+    structures::{Source, TakeEnd, millis},
+};
+use futures_util::future::{BoxFuture, OptionFuture};
+use tokio::{
+    runtime::Handle,
+    sync::{
+        Notify,
+        mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel},
+        oneshot, watch,
+    },
+    time::{sleep, timeout},
+};
+
+use super::lease::Popped;
+use crate::{object::Object, store::Exact};
+
+/// The lease of elements that are popped: the time for which a caller may leave its result unread without a renewal.
+const POP_LEASE: Duration = Duration::from_secs(30);
+/// The allowed leases of taken elements.
+const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+
+/// The time for which a popped element waits for the next request, to be reported with it.
+const DONE_DELAY: Duration = Duration::from_millis(2);
+/// The interval of polls while calls wait and changes are reported: expired leases of other programs are not.
+const POLL: Duration = Duration::from_secs(1);
+/// The interval of polls if the store does not report changes.
+const SILENT_POLL: Duration = Duration::from_millis(250);
+/// The time after which a taker without work ends.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The takers of a grid. Each belongs to an object, an end of it, and a lease.
+#[derive(Debug, Default)]
+pub(crate) struct Takers(Mutex<HashMap<(Key, Source, u64), Contact>>);
+
+/// How calls reach a taker.
+#[derive(Debug, Clone)]
+struct Contact {
+    /// Unbounded: each message belongs to a call that waits, or to an element that was taken.
+    messages: UnboundedSender<Message>,
+    status: watch::Receiver<Status>,
+}
+
+/// What a taker knows of the store.
+#[derive(Debug, Clone, Default)]
+struct Status {
+    /// When the last request that was answered began.
+    answered: Option<Moment>,
+    /// The error of the last request, if it failed.
+    error: Option<Error>,
+}
+
+/// A message to a taker.
+#[derive(Debug)]
+pub(super) enum Message {
+    Call(Caller),
+    End(End),
+}
+
+/// A call that wants one element.
+#[derive(Debug)]
+pub(super) struct Caller {
+    reply: oneshot::Sender<Result<Option<Popped>>>,
+    /// Whether it waits if there is none.
+    waits: bool,
+}
+
+/// The end of a taken element.
+#[derive(Debug)]
+pub(super) struct End {
+    id: u64,
+    end: TakeEnd,
+    /// Where a call waits for the answer.
+    reply: Option<oneshot::Sender<Result<()>>>,
+    /// The time at which the element becomes available again by itself.
+    until: Moment,
+    /// The requests without an answer, and whether one of them may have been applied.
+    attempts: u32,
+    maybe_applied: bool,
+}
+
+impl End {
+    pub(super) fn new(id: u64, end: TakeEnd, until: Moment, reply: Option<oneshot::Sender<Result<()>>>) -> Self {
+        Self { id, end, reply, until, attempts: 0, maybe_applied: false }
+    }
+}
+
+/// Takes an element, if there is one.
+pub(crate) async fn pop(object: &Object, from: Source) -> Result<Option<Popped>> {
+    call(object, from, POP_LEASE, None).await
+}
+
+/// Takes an element. Waits for one for at most this time.
+pub(crate) async fn pop_wait(object: &Object, from: Source, at_most: Duration) -> Result<Option<Popped>> {
+    call(object, from, POP_LEASE, Some(at_most)).await
+}
+
+/// Takes an element with this lease. Waits for one for at most this time.
+pub(crate) async fn take(object: &Object, from: Source, lease: Duration, at_most: Duration) -> Result<Option<Popped>> {
+    if !LEASES.contains(&lease) {
+        let error = Error::misused(format!("the lease is {lease:?}; it must be between 1 s and 1 day"));
+        return Err(error.at(&object.key));
+    }
+    call(object, from, lease, Some(at_most)).await
+}
+
+async fn call(object: &Object, from: Source, lease: Duration, wait: Option<Duration>) -> Result<Option<Popped>> {
+    let clock = object.store.clock();
+    let begin = clock.now();
+    loop {
+        let Contact { messages, mut status } = object.store.takers.taker(object, from, lease)?;
+        let (reply, mut answer) = oneshot::channel();
+        if messages.send(Message::Call(Caller { reply, waits: wait.is_some() })).is_err() {
+            continue; // The taker has ended meanwhile.
+        }
+        let ended = || Error::unavailable("the runtime of the queue has ended").at(&object.key);
+        let Some(at_most) = wait else { return answer.await.map_err(|_| ended())? };
+        let left = at_most.saturating_sub(clock.now().since(begin));
+        match timeout(left, &mut answer).await {
+            Ok(answer) => return answer.map_err(|_| ended())?,
+            Err(_) => {
+                // Without an answer that began after this call, the queue may have elements.
+                let is_answered = |status: &Status| status.answered.is_some_and(|answered| answered >= begin);
+                let first_answer = status.wait_for(is_answered);
+                tokio::select! {
+                    biased;
+                    answer = &mut answer => return answer.map_err(|_| ended())?,
+                    _ = timeout(object.store.timeout() * 2, first_answer) => {}
+                }
+                // An element that has arrived in this moment.
+                if let Ok(answer) = answer.try_recv() {
+                    return answer;
+                }
+                let status = status.borrow().clone();
+                if is_answered(&status) {
+                    return Ok(None);
+                }
+                let no_answer = || Error::unavailable("the store has not answered in time").at(&object.key);
+                return Err(status.error.unwrap_or_else(no_answer));
+            }
+        }
+    }
+}
+
+impl Takers {
+    /// The taker of this object. It is started if there is none.
+    fn taker(&self, object: &Object, from: Source, lease: Duration) -> Result<Contact> {
+        let mut takers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = (object.key.clone(), from, millis(lease));
+        if let Some(contact) = takers.get(&id).filter(|contact| !contact.messages.is_closed()) {
+            return Ok(contact.clone());
+        }
+        let runtime = Handle::try_current()
+            .map_err(|_| Error::misused("queues need a Tokio runtime; call this in one").at(&object.key))?;
+        takers.retain(|_, contact| !contact.messages.is_closed());
+        let (messages, inbox) = unbounded_channel();
+        let (status_sender, status) = watch::channel(Status::default());
+        let contact = Contact { messages: messages.clone(), status };
+        takers.insert(id, contact.clone());
+        let now = object.store.clock().now();
+        let taker = Taker {
+            object: object.clone(),
+            from,
+            lease,
+            own: messages,
+            inbox,
+            status: status_sender,
+            callers: VecDeque::new(),
+            must_ask: false,
+            done: Vec::new(),
+            ends: Vec::new(),
+            held: BTreeMap::new(),
+            unanswered: None,
+            subscription: None,
+            subscribing: None,
+            changed: Arc::default(),
+            failures: 0,
+            retry_at: now,
+            poll_at: now,
+            renew_at: now + lease / 3,
+            done_at: now,
+            idle_since: now,
+        };
+        drop(runtime.spawn(taker.run()));
+        Ok(contact)
+    }
+}
+
+/// The task of one queue.
+struct Taker {
+    object: Object,
+    from: Source,
+    lease: Duration,
+    own: UnboundedSender<Message>,
+    inbox: UnboundedReceiver<Message>,
+    status: watch::Sender<Status>,
+    /// The calls that want an element, in their order.
+    callers: VecDeque<Caller>,
+    /// Whether the callers need a request now.
+    must_ask: bool,
+    /// Elements that are done, and that nobody waits for.
+    done: Vec<u64>,
+    /// Other elements that have ended.
+    ends: Vec<End>,
+    /// The elements that are taken: the end of the lease of each.
+    held: BTreeMap<u64, watch::Sender<Option<Moment>>>,
+    /// A request for elements without an answer. It is repeated, because the store may have elements for it.
+    unanswered: Option<Exact>,
+    subscription: Option<Subscription>,
+    subscribing: Option<BoxFuture<'static, Result<Subscription>>>,
+    /// Notified when the store has more elements.
+    changed: Arc<Notify>,
+    failures: u32,
+    retry_at: Moment,
+    poll_at: Moment,
+    renew_at: Moment,
+    done_at: Moment,
+    idle_since: Moment,
+}
+
+impl Taker {
+    async fn run(mut self) {
+        loop {
+            let is_closed = loop {
+                match self.inbox.try_recv() {
+                    Ok(message) => self.receive(message),
+                    Err(TryRecvError::Empty) => break false,
+                    Err(TryRecvError::Disconnected) => break true,
+                }
+            };
+            self.callers.retain(|caller| !caller.reply.is_closed());
+            let now = self.now();
+            if self.has_request(now) {
+                self.request().await;
+                self.idle_since = self.now();
+                continue;
+            }
+            if self.has_work() {
+                self.idle_since = now;
+            } else if is_closed {
+                return;
+            } else if now.since(self.idle_since) >= LINGER {
+                self.inbox.close(); // What was sent before is received still.
+                continue;
+            }
+            let wake = self.wake_at().since(now).max(Duration::from_millis(1));
+            let mut subscribing = OptionFuture::from(self.subscribing.as_mut());
+            tokio::select! {
+                biased;
+                Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
+                message = self.inbox.recv(), if !is_closed => {
+                    if let Some(message) = message {
+                        self.receive(message);
+                    }
+                }
+                () = self.changed.notified() => self.must_ask = true,
+                () = sleep(wake) => {}
+            }
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.object.store.clock().now()
+    }
+
+    fn receive(&mut self, message: Message) {
+        match message {
+            Message::Call(caller) => {
+                self.must_ask = true;
+                self.callers.push_back(caller);
+            }
+            Message::End(end) => {
+                let is_renewed = self.held.remove(&end.id).is_some();
+                if end.end == TakeEnd::Done && end.reply.is_none() {
+                    if self.done.is_empty() {
+                        self.done_at = self.now() + DONE_DELAY;
+                    }
+                    self.done.push(end.id);
+                } else if is_renewed || end.reply.is_some() {
+                    self.ends.push(end);
+                }
+            }
+        }
+    }
+
+    /// Whether calls or elements need this taker.
+    fn has_work(&self) -> bool {
+        let has_ends = !self.done.is_empty() || !self.ends.is_empty();
+        has_ends || !self.callers.is_empty() || !self.held.is_empty() || self.unanswered.is_some()
+    }
+
+    /// Whether there is something to ask or to report now.
+    fn has_request(&self, now: Moment) -> bool {
+        if now < self.retry_at {
+            return false;
+        }
+        let reports = !self.ends.is_empty() || !self.done.is_empty() && now >= self.done_at;
+        let renews = !self.held.is_empty() && now >= self.renew_at;
+        self.asks(now) || reports || renews || self.unanswered.is_some()
+    }
+
+    /// Whether callers need a request for elements now.
+    fn asks(&self, now: Moment) -> bool {
+        !self.callers.is_empty() && (self.must_ask || now >= self.poll_at)
+    }
+
+    /// When the taker must look again, if nothing happens before.
+    fn wake_at(&self) -> Moment {
+        let mut wake = self.idle_since + LINGER;
+        let mut until = |moment: Moment| wake = if moment < wake { moment } else { wake };
+        if !self.callers.is_empty() {
+            until(self.poll_at);
+        }
+        if !self.done.is_empty() {
+            until(self.done_at);
+        }
+        if !self.held.is_empty() {
+            until(self.renew_at);
+        }
+        if wake < self.retry_at { self.retry_at } else { wake }
+    }
+}

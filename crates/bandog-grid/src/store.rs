@@ -1,0 +1,235 @@
+//! What all objects of a grid share: the store, the limits, and the ids of exact operations.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_core::{
+    ClientId, Clock, Error, ErrorKind, Moment, OperationId, Result,
+    messages::Messages,
+    structures::{Once, Op, Reply, Structures},
+};
+use bandog_sync::Client;
+
+use crate::{limits::Limits, queue::Takers};
+
+/// Minimum time for which the store remembers an exact operation.
+const MIN_REMEMBERED: Duration = Duration::from_secs(30);
+
+/// What all objects of a grid share.
+pub(crate) struct Store {
+    pub(crate) client: Client,
+    pub(crate) structures: Arc<dyn Structures>,
+    pub(crate) messages: Option<Arc<dyn Messages>>,
+    pub(crate) limits: Limits,
+    pub(crate) takers: Takers,
+    in_flight: InFlight,
+    operations: Operations,
+}
+
+#[derive(Debug, Default)]
+struct InFlight {
+    operations: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Store {
+    pub(crate) fn new(
+        client: Client,
+        structures: Arc<dyn Structures>,
+        messages: Option<Arc<dyn Messages>>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            client,
+            structures,
+            messages,
+            limits,
+            takers: Takers::default(),
+            in_flight: InFlight::default(),
+            operations: Operations::new(),
+        }
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.client.clock()
+    }
+
+    /// The maximum duration of one request.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.client.profile().request_timeout
+    }
+
+    /// Applies operations with this number of bytes in one round trip.
+    pub(crate) async fn run(&self, ops: &[Op], bytes: usize) -> Vec<Result<Reply>> {
+        let admitted = match self.admit(ops.len(), bytes) {
+            Ok(admitted) => admitted,
+            Err(error) => return vec![Err(error); ops.len()],
+        };
+        let mut replies = self.structures.run(ops).await;
+        drop(admitted);
+        let missing = || Error::new(ErrorKind::Corrupt, "the backend returned fewer answers than operations");
+        replies.resize_with(ops.len(), || Err(missing().ambiguous()));
+        replies
+    }
+
+    /// Applies one operation. If it is exact, it is repeated until the store has answered it, for three timeouts.
+    pub(crate) async fn run_one(&self, op: &Op, bytes: usize, is_exact: bool) -> Result<Reply> {
+        let (first, mut maybe_applied) = (self.clock().now(), false);
+        loop {
+            let begin = self.clock().now();
+            let reply = self.run(std::slice::from_ref(op), bytes).await.pop().unwrap_or_else(|| Err(Error::closed()));
+            match reply {
+                Err(error) if is_exact && error.is_retryable() && begin.since(first) < self.timeout() * 2 => {
+                    maybe_applied |= error.maybe_applied();
+                    tokio::time::sleep(Duration::from_millis(20 + fastrand::u64(0..60))).await;
+                }
+                Err(error) if maybe_applied => return Err(error.ambiguous()),
+                reply => return reply,
+            }
+        }
+    }
+
+    /// Counts operations in flight. They are refused if there are too many.
+    fn admit(&self, operations: usize, bytes: usize) -> Result<Admitted<'_>> {
+        let admitted = Admitted { store: self, operations, bytes };
+        let before = self.in_flight.operations.fetch_add(operations, Relaxed);
+        let bytes_before = self.in_flight.bytes.fetch_add(bytes, Relaxed);
+        let Limits { operations: max_operations, bytes: max_bytes, .. } = self.limits;
+        // One call may be larger than the limit of bytes, as long as nothing else is in flight.
+        let is_full = before + operations > max_operations || bytes_before > 0 && bytes_before + bytes > max_bytes;
+        if is_full {
+            return Err(Error::new(
+                ErrorKind::Overloaded,
+                format!(
+                    "{before} operations with {bytes_before} bytes are in flight; a grid sends at most {max_operations} \
+                     operations and {max_bytes} bytes at the same time (see Limits)"
+                ),
+            ));
+        }
+        Ok(admitted)
+    }
+
+    /// A new exact operation.
+    pub(crate) fn exact(self: &Arc<Self>) -> Exact {
+        let remember = MIN_REMEMBERED.max(self.timeout() * 8);
+        let (begin, number) = (self.clock().now(), self.operations.begin());
+        Exact { begin, number, remember, store: self.clone(), is_answered: false }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("structures", &self.structures).finish_non_exhaustive()
+    }
+}
+
+/// Operations that are in flight until this is dropped.
+struct Admitted<'a> {
+    store: &'a Store,
+    operations: usize,
+    bytes: usize,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.store.in_flight.operations.fetch_sub(self.operations, Relaxed);
+        self.store.in_flight.bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// The exact operations of a grid. Their ids have a client of their own, because the store remembers them for each client.
+#[derive(Debug)]
+struct Operations {
+    client: ClientId,
+    state: Mutex<OperationsState>,
+}
+
+#[derive(Debug, Default)]
+struct OperationsState {
+    last: u64,
+    /// The operations that a store may still apply: those without an answer, until the store may forget them.
+    open: BTreeMap<u64, Option<Moment>>,
+}
+
+impl Operations {
+    fn new() -> Self {
+        Self { client: ClientId::random(), state: Mutex::default() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, OperationsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self) -> u64 {
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        state.open.insert(number, None);
+        number
+    }
+
+    /// The number below which no operation can be repeated or arrive late.
+    fn first_open(&self, now: Moment) -> u64 {
+        let mut state = self.state();
+        while let Some(first) = state.open.first_entry() {
+            match first.get() {
+                Some(until) if *until <= now => _ = first.remove(),
+                _ => return *first.key(),
+            }
+        }
+        state.last + 1
+    }
+}
+
+/// An exact operation. If it ends without an answer, later operations do not make the store forget it before it cannot
+/// arrive any more.
+#[derive(Debug)]
+pub(crate) struct Exact {
+    /// Before the first attempt.
+    pub(crate) begin: Moment,
+    number: u64,
+    remember: Duration,
+    store: Arc<Store>,
+    is_answered: bool,
+}
+
+impl Exact {
+    /// The id for the next attempt.
+    pub(crate) fn once(&self) -> Once {
+        let operations = &self.store.operations;
+        Once {
+            id: OperationId { client: operations.client, number: self.number },
+            remember: self.remember,
+            forget_before: operations.first_open(self.store.clock().now()),
+        }
+    }
+
+    /// Whether the store might not remember the operation any more.
+    pub(crate) fn is_old(&self, now: Moment) -> bool {
+        now.since(self.begin) >= self.remember / 2
+    }
+
+    /// The store has answered, so the operation is not repeated.
+    pub(crate) fn answered(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Exact {
+    fn drop(&mut self) {
+        let until = self.store.clock().now() + self.remember;
+        let mut state = self.store.operations.state();
+        if self.is_answered {
+            state.open.remove(&self.number);
+        } else {
+            state.open.insert(self.number, Some(until));
+        }
+    }
+}
