@@ -123,9 +123,10 @@ fn set_once(action: &mut Action, id: Once) {
 /// assert_eq!((old_name.get()?, sum.get()?), (None, 1));
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
-    store: Arc<Store>,
+    /// The store of the first call.
+    store: Option<Arc<Store>>,
     sent: Vec<Sent>,
     known_error: Option<Error>,
 }
@@ -145,14 +146,17 @@ impl fmt::Debug for Sent {
 }
 
 impl Batch {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, sent: Vec::new(), known_error: None }
-    }
-
-    /// Adds a call. The returned value has the answer after [`Batch::send`].
+    /// Adds a call. The returned value has the answer after [`Batch::send`]. A call of another grid than the first one is
+    /// `ErrorKind::Misused`.
     pub fn add<T: Send + 'static>(&mut self, call: Call<T>) -> Answer<T> {
         let answer = Answer(Arc::new(Mutex::new(None)));
-        match call.0 {
+        let call = match call.0 {
+            State::Send { store, .. } if !Arc::ptr_eq(self.store.get_or_insert_with(|| store.clone()), &store) => {
+                State::Known(Err(Error::misused("the calls of a batch must belong to one grid")))
+            }
+            call => call,
+        };
+        match call {
             State::Known(known) => {
                 self.known_error = self.known_error.take().or_else(|| known.as_ref().err().cloned());
                 answer.set(known);
@@ -199,11 +203,11 @@ impl Batch {
             ops.push(sent.op);
             waiting.push((sent.exact, sent.bytes, sent.give));
         }
-        if !ops.is_empty() {
-            let replies = self.store.run(&ops, bytes).await;
+        if let Some(store) = self.store.filter(|_| !ops.is_empty()) {
+            let replies = store.run(&ops, bytes).await;
             for ((op, reply), (exact, bytes, give)) in ops.iter().zip(replies).zip(waiting) {
                 let reply = match (&exact, reply) {
-                    (Some(_), Err(error)) if error.is_retryable() => self.store.run_one(op, bytes, true).await,
+                    (Some(_), Err(error)) if error.is_retryable() => store.run_one(op, bytes, true).await,
                     (_, reply) => reply,
                 };
                 if let (Some(exact), Ok(_)) = (exact, &reply) {

@@ -109,12 +109,9 @@ handles! {
 }
 
 impl Grid {
-    /// An empty batch of calls.
-    ///
-    /// # Errors
-    /// `ErrorKind::Unsupported`: the store has no objects.
-    pub fn batch(&self) -> Result<Batch> {
-        Ok(Batch::new(self.store()?.clone()))
+    /// An empty batch of calls on objects of this grid.
+    pub fn batch(&self) -> Batch {
+        Batch::default()
     }
 
     pub(crate) fn store(&self) -> Result<&Arc<Store>> {
