@@ -215,6 +215,9 @@ fn downgraded(
         let (claim, unsure) = (downgrade.attempt.claim.clone(), downgrade.attempt.unsure);
         return cx.emit(Effect::Release { claim, unsure, report: None });
     };
-    end_turn(&downgrade, cx, |turn| turn.status.release());
+    if downgrade.call.is_some() {
+        // Otherwise the caller has dropped its future, which has ended the writer's turn.
+        end_turn(&downgrade, cx, |turn| turn.status.release());
+    }
     cx.emit(Effect::Adopt(Box::new(Adoption { hold: Box::new(hold), call: downgrade.call })));
 }

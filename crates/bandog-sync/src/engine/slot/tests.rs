@@ -105,6 +105,9 @@ fn run(family: TestFamily) -> Sums {
 #[derive(Debug, Default)]
 struct Sums {
     turns: u64,
+    /// Turns that the slots have started, also for callers that have gone.
+    began: u64,
+    ended: u64,
     passed_on: u64,
     exchanged: u64,
     /// Turns of calls that left their own slots for the hold of a call before them.

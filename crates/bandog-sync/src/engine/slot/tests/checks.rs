@@ -247,6 +247,7 @@ impl World {
     }
 
     fn check_end(&mut self) {
+        assert_eq!(self.sums.began, self.sums.ended, "the end of each turn is reported once");
         assert!(self.calls.is_empty(), "a call has no answer");
         // The store applies the late requests.
         for late in self.take_late() {

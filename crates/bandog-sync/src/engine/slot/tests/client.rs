@@ -170,7 +170,10 @@ impl World {
                 self.renewals.extend(claim.map(|claim| (claim, self.now)));
             }
             Effect::Subscribe(_) => self.subscribing.push_back(lane),
-            Effect::StartTurn { call, turn } => self.start_turn(lane, call.ticket, turn),
+            Effect::StartTurn { call, turn } => {
+                self.sums.began += 1;
+                self.start_turn(lane, call.ticket, turn);
+            }
             Effect::PassOn { hold, fence, terms, report } => {
                 let follower = self.take_follower(hold, terms);
                 self.sums.followed += u64::from(follower.is_some());
@@ -190,8 +193,8 @@ impl World {
             Effect::Report(report, result) => drop(report.send(result)),
             Effect::Lost { by_max_hold, .. } => self.check_loss(by_max_hold),
             Effect::Detached { .. } | Effect::HoldBegan => self.busy_at = self.now,
+            Effect::TurnEnded { .. } => self.sums.ended += 1,
             Effect::WaitBegan
-            | Effect::TurnEnded { .. }
             | Effect::CheckForDeadlock { .. }
             | Effect::Renewed
             | Effect::RenewalFailed(_)
