@@ -116,6 +116,7 @@ use crate::{
 
 pub(super) use self::{
     event::{Counts, Effect, Event, NewTurn, SlotContext},
+    hold::Loss,
     state::Slot,
 };
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
@@ -323,12 +324,12 @@ impl Slot {
     }
 
     fn hold_is_due(&mut self, id: HoldId, cx: &mut SlotContext) {
-        let (now, key_is_quiet) = (cx.now, self.holds.get(id).is_some_and(|hold| hold.is_quiet()));
+        let now = cx.now;
         let due = self.holds.change(id, |hold| (hold.lose_ended_turns(now), hold.due(now)));
         let Some((ended, due)) = due else { return };
         let all_ended = !ended.is_empty() && matches!(due, HoldDue::Lost);
         for fence in ended {
-            cx.emit(Effect::Lost { fence: Some(fence), by_max_hold: true, is_quiet: key_is_quiet });
+            cx.emit(Effect::Lost { fence: Some(fence), loss: Loss::ByMaxHold });
         }
         match due {
             HoldDue::Lost if all_ended => self.lose_quietly(id),
