@@ -47,15 +47,15 @@ impl KnownBoard {
         self.version = None;
     }
 
-    /// Handles the version of the board that a poll has read, if all jobs are read then, whether the board has changed or
-    /// not.
+    /// Handles the version of the board that a poll has read, if all jobs are read then, whether the board has changed
+    /// or not.
     pub(super) fn polled_for_all_jobs(&mut self, read: Option<Version>) -> ToRead {
         *self = Self { version: read, is_news_missing: false };
         ToRead::AllJobs
     }
 
-    /// Handles the version of the board that a poll has read. `is_era_changed`: the store has lost its data since the last
-    /// poll. Then the news does not contain the changes since the known version.
+    /// Handles the version of the board that a poll has read. `is_era_changed`: the store has lost its data since the
+    /// last poll. Then the news does not contain the changes since the known version.
     pub(super) fn polled(&mut self, read: Option<Version>, is_era_changed: bool) -> ToRead {
         if self.version == read {
             ToRead::Nothing

@@ -34,7 +34,8 @@ use crate::{
     turn::TurnClient,
 };
 
-/// An engine on its own thread polls its mailbox for this time after a hold was handed over. The turn of the next call often ends sooner than a sleeping thread would wake up.
+/// An engine on its own thread polls its mailbox for this time after a hold was handed over. The turn of the next call
+/// often ends sooner than a sleeping thread would wake up.
 const SPIN: Duration = Duration::from_micros(30);
 /// Maximum number of messages processed in one round.
 const MAX_MESSAGES: usize = 256;

@@ -124,8 +124,8 @@ impl Attempt {
         (self.since, self.is_contended) = (earlier.since, earlier.is_contended);
     }
 
-    /// The next request of the claim, for the calls of this queue. It asks for an offer and a place as the policy of its
-    /// lane says. `expects_notifications`: whether this client expects to be notified of releases.
+    /// The next request of the claim, for the calls of this queue. It asks for an offer and a place as the policy of
+    /// its lane says. `expects_notifications`: whether this client expects to be notified of releases.
     pub(super) fn next_step(
         &mut self,
         now: Moment,

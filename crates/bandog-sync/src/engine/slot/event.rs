@@ -40,8 +40,9 @@ pub(in crate::engine) enum Event {
     /// The hold of a fair mutex gets the call that directly follows in the store's queue, or `None` if there is no such
     /// call any more. This answers [`Effect::HandOver`].
     Follow { hold: HoldId, fence: Fence, follower: Option<Box<Call>>, report: Option<Report> },
-    /// The request of a claim or a pass has ended. (A pass releases a hold and claims the key again in one request.) `answer` is the store's answer, or an error if the store did not answer in time.
-    /// `has_older_call`: an older call of this client holds the same fair mutex, or has a place before this call.
+    /// The request of a claim or a pass has ended. (A pass releases a hold and claims the key again in one request.)
+    /// `answer` is the store's answer, or an error if the store did not answer in time. `has_older_call`: an older call
+    /// of this client holds the same fair mutex, or has a place before this call.
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict>, has_older_call: bool },
     /// A renewal has ended. `answer` is the store's answer, or an error if the store did not answer in time.
     Renewed { hold: HoldId, asked_at: Moment, answer: Result<Renewal> },

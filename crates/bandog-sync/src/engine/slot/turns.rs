@@ -119,8 +119,8 @@ impl Slot {
         }
     }
 
-    /// Whether a hold is handed over to the next call in the queue of its slot. The calls for a fair mutex have their own slots, and
-    /// readers get their turns when they arrive.
+    /// Whether a hold is handed over to the next call in the queue of its slot. The calls for a fair mutex have their
+    /// own slots, and readers get their turns when they arrive.
     fn hands_over(&self) -> bool {
         self.policy.serves == Serves::Next
     }
