@@ -174,7 +174,7 @@ impl Taker {
     /// Handles the answer to a request for elements.
     fn took(
         &mut self,
-        (at_most, exact, done): (usize, Exact, Vec<u64>),
+        (at_most, mut exact, done): (usize, Exact, Vec<u64>),
         begin: Moment,
         reply: Result<Reply>,
     ) -> Option<Error> {
@@ -196,7 +196,8 @@ impl Taker {
                 None
             }
             Err(error) => {
-                match error.maybe_applied() {
+                exact.maybe_applied |= error.maybe_applied();
+                match exact.maybe_applied {
                     true => self.unanswered = Some(exact),
                     false => exact.answered(), // The store has taken nothing.
                 }
