@@ -11,16 +11,16 @@ use futures_util::StreamExt;
 
 use crate::{client, grid, keys};
 
-/// The URLs of both stores, with the server of the second one.
-async fn each_store<F: Future<Output = ()>>(run: impl Fn(bandog::Client) -> F) {
-    run(client("memory:").await).await;
+/// A client of each store. The server runs as long as the test.
+async fn each_store() -> ([bandog::Client; 2], RedisServer) {
     let server = RedisServer::start();
-    run(client(&server.url()).await).await;
+    ([client("memory:").await, client(&server.url()).await], server)
 }
 
 #[tokio::test]
 async fn a_batch_answers_each_call_and_fails_with_the_first_error() {
-    each_store(async |client| {
+    let (clients, _server) = each_store().await;
+    for client in clients {
         let grid = client.grid();
         let (map, counter): (Map<String, u32>, Counter) = (grid.map("map").unwrap(), grid.counter("count").unwrap());
         let list: List<u32> = grid.list("map").unwrap();
@@ -41,8 +41,7 @@ async fn a_batch_answers_each_call_and_fails_with_the_first_error() {
         let (own, foreign) = (batch.add(counter.get()), batch.add(other.get()));
         assert_eq!(batch.send().await.unwrap_err().kind(), ErrorKind::Misused);
         assert_eq!((own.get().unwrap(), foreign.get().unwrap_err().kind()), (2, ErrorKind::Misused));
-    })
-    .await;
+    }
 }
 
 #[tokio::test]
@@ -118,7 +117,8 @@ async fn one_foreign_entry_is_one_error_of_the_stream() {
 
 #[tokio::test]
 async fn an_update_repeats_until_nobody_was_faster() {
-    each_store(async |client| {
+    let (clients, _server) = each_store().await;
+    for client in clients {
         let map: Map<String, u64> = client.grid().map("map").unwrap();
         let add = async |map: &Map<String, u64>| {
             for _ in 0..50 {
@@ -129,8 +129,7 @@ async fn an_update_repeats_until_nobody_was_faster() {
         assert_eq!(map.get("n").await.unwrap(), Some(400));
         assert_eq!(map.update("n", |_| None).await.unwrap(), None);
         assert!(!map.exists().await.unwrap());
-    })
-    .await;
+    }
 }
 
 #[tokio::test]

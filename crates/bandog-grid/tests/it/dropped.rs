@@ -41,7 +41,7 @@ async fn drop_calls(grid: &Grid, calls: usize) -> BTreeMap<usize, usize> {
         let got = match call % 4 {
             0 => poll_at_most(polls, queue.pop()).await.and_then(|popped| popped.unwrap()),
             1 => timeout(micros, queue.pop_wait(SOON)).await.ok().and_then(|popped| popped.unwrap()),
-            2 => poll_at_most(polls, queue.drain(3)).await.map_or(None, |drained| {
+            2 => poll_at_most(polls, queue.drain(3)).await.and_then(|drained| {
                 let mut drained = drained.unwrap().into_iter();
                 let first = drained.next();
                 drained.for_each(|number| *received.entry(number).or_default() += 1);

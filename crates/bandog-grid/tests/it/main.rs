@@ -1,5 +1,7 @@
 //! The objects of the grid, in memory and on a real Redis server.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 mod calls;
 mod dropped;
 mod faults;

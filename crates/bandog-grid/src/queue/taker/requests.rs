@@ -8,8 +8,11 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
-use super::{Caller, End, POLL, SILENT_POLL, Status, Taker};
-use crate::{queue::lease::Popped, store::Exact};
+use super::{POLL, SILENT_POLL, Taker};
+use crate::{
+    queue::message::{Caller, End, Popped, Status},
+    store::Exact,
+};
 
 /// Maximum number of elements of one request.
 const MAX_ELEMENTS: usize = 256;
