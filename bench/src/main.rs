@@ -9,6 +9,7 @@ mod cron;
 mod curator;
 mod cycles;
 mod floor;
+mod grid;
 mod handoff;
 mod held;
 mod java;
@@ -43,7 +44,7 @@ use self::{
 #[derive(Parser)]
 struct Args {
     /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry,
-    /// held, scale, codec, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
+    /// held, scale, codec, grid, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
     /// -handoff, -idle, -held, -bloat, -latches, -claims, curator, backends, or a part of it: backends-cycles, -handoff, -killed, older, schedule, or a
     /// part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
@@ -148,6 +149,7 @@ fn main() -> ExitCode {
             scale::measure(report);
         }),
         ("codec", &codec::measure),
+        ("grid", &grid::measure),
         ("cron", &cron::measure),
         ("records", &records::measure),
         ("kinds", &|report| kinds::measure(report, args.redisson.as_deref())),
