@@ -240,11 +240,16 @@ fn check_blanks(rest: &str, shown: &str) -> Result<()> {
     )))
 }
 
-/// Refuses options that are written as in other libraries. They would be hosts, or parts of a name.
+/// Refuses options that are written as in other libraries, and an encoded `@`. They would be hosts, or parts of a name.
 fn check_signs(rest: &str, shown: &str) -> Result<()> {
-    let (_, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
     let place = place.split('?').next().unwrap_or_default();
     let hosts = place.trim_start_matches('/').split('/').next().unwrap_or_default();
+    if login.is_empty() && hosts.contains("%40") {
+        return Err(Error::misused(format!(
+            "the URL {shown:?} has %40 in its host: write @ between the login and the host, and %40 only inside the login"
+        )));
+    }
     if !place.contains(';') && !hosts.contains('=') {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use bandog_core::{Error, Result};
 use bandog_net::tls::{TlsFiles, check_host};
 use url::Url;
 
-use self::parts::{SENTINELS, db, decoded, host, login, without_secrets};
+use self::parts::{SENTINELS, after_at, db, decoded, host, login, without_secrets};
 use super::{
     Address, Options,
     address_map::{ADDRESS_MAP, AddressMap},
@@ -228,7 +228,10 @@ fn nodes(url: &str, form: &str) -> Result<Vec<Host>> {
 fn no_db(path: &str) -> Result<u16> {
     match path {
         "" | "/" => Ok(0),
-        _ => Err(Error::misused(format!("a Redis Cluster has no numbered databases; remove {path:?} from the URL"))),
+        _ => {
+            let shown = after_at(path);
+            Err(Error::misused(format!("a Redis Cluster has no numbered databases; remove {shown:?} from the URL")))
+        }
     }
 }
 
@@ -280,9 +283,8 @@ fn options(scheme: Scheme, further: &FurtherOptions, url: &Url) -> Result<BTreeM
     Ok(options)
 }
 
-/// The error for an unknown part of a URL: `what` is the kind of the part, and `text` is the part. If the part contains
-/// an `@`, the text before the `@` is hidden, because it might belong to a password that was not encoded.
+/// The error for an unknown part of a URL: `what` is the kind of the part, and `text` is the part.
 fn unknown(what: &str, text: &str, form: &str) -> Error {
-    let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("***@{rest}"));
+    let shown = after_at(text);
     Error::misused(format!("the {what} {shown:?} is unknown; expected {form}"))
 }
