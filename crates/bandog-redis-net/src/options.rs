@@ -260,7 +260,8 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("store", &self.store())
-            .field("login", &self.login)
+            // The user might be a password that was written in the wrong place.
+            .field("login", &self.login.has_password().then(|| self.login.blamed()))
             .field("timeout", &self.timeout)
             .field("replicas", &self.replicas)
             .finish()

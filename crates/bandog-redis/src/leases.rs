@@ -142,7 +142,7 @@ impl Redis {
     /// Creates a backend for this server. This does no I/O.
     ///
     /// # Errors
-    /// `ErrorKind::Misused` if the timeout is not between 1 ms and one day, or if the layouts do not fit together.
+    /// As [`RedisOptions::check`].
     ///
     /// ```
     /// use bandog_redis::{Redis, RedisOptions};

@@ -130,6 +130,15 @@ impl RedisOptions {
         Self { format: Format { semaphores, ..self.format }, ..self }
     }
 
+    /// Checks the timeout and the layouts.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused`: the timeout is not between 1 ms and one day, or the layouts do not fit together.
+    pub fn check(&self) -> Result<()> {
+        self.format.check()?;
+        self.connection.check()
+    }
+
     /// The options of the connections. Clients with different formats do not see each other's locks, so each format is a
     /// store of its own.
     pub(crate) fn connection(&self) -> Options {

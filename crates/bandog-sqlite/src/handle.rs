@@ -51,8 +51,7 @@ impl Sqlite {
     /// Creates a handle. The handle opens the database at its first request.
     ///
     /// # Errors
-    /// - `ErrorKind::Misused`: the path is not the path of a file, or the timeout is less than 10 ms.
-    /// - `ErrorKind::Unsupported`: the system is not Linux.
+    /// As [`SqliteOptions::check`].
     pub fn new(options: SqliteOptions) -> Result<Self> {
         Self::on(Host::this(), options)
     }

@@ -40,8 +40,12 @@ impl SqliteOptions {
         self
     }
 
-    /// The same options with an absolute path. Fails if the options are not valid.
-    pub(crate) fn checked(mut self) -> Result<Self> {
+    /// Checks the system, the timeout and the form of the path, without I/O.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Misused`: the path is not the path of a file, or the timeout is less than 10 ms.
+    /// - `ErrorKind::Unsupported`: the system is not Linux.
+    pub fn check(&self) -> Result<()> {
         check_system(std::env::consts::OS)?;
         if self.timeout < Duration::from_millis(10) {
             return Err(Error::misused(format!("the timeout is {:?}; it must be at least 10 ms", self.timeout)));
@@ -49,6 +53,12 @@ impl SqliteOptions {
         if self.path.file_name().is_none() || self.path == Path::new(":memory:") {
             return Err(Error::misused(format!("{:?} is not the path of a file for the database", self.path)));
         }
+        Ok(())
+    }
+
+    /// The same options with an absolute path. Fails if the options are not valid.
+    pub(crate) fn checked(mut self) -> Result<Self> {
+        self.check()?;
         self.path = std::path::absolute(&self.path)
             .map_err(|cause| Error::misused(format!("{:?} cannot be used as a path", self.path)).caused_by(cause))?;
         Ok(self)

@@ -133,24 +133,40 @@ impl ClientOptions {
         self
     }
 
-    /// Starts a client over a backend. This does no I/O.
+    /// Checks the values of these options, as [`ClientOptions::over`] does.
     ///
     /// # Errors
-    /// - `ErrorKind::Misused`: the ttl or the prefix is not allowed, `local_turns` or `max_waiting` is 0, or the option
-    ///   [`ClientOptions::on_current_runtime`] was used outside a Tokio runtime.
-    /// - `ErrorKind::Unavailable`: no thread could be started.
-    pub fn over(self, backend: impl Backend) -> Result<Client> {
-        let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
-        let prefix = prefix::check(self.prefix)?;
-        let of_turns = u8::try_from(self.local_turns.min(MAX_TURNS.get())).ok().and_then(NonZeroU8::new);
-        let fences = of_turns.ok_or_else(|| Error::misused("local_turns is 0; it must be at least 1"))?;
+    /// `ErrorKind::Misused`: the ttl or the prefix is not allowed, or `local_turns` or `max_waiting` is 0.
+    pub fn check(&self) -> Result<()> {
+        check_ttl("the watchdog's ttl", self.watchdog)?;
+        prefix::check(&self.prefix)?;
+        self.fences()?;
         if self.max_waiting == 0 {
             return Err(Error::misused("max_waiting is 0; it must be at least 1"));
         }
+        Ok(())
+    }
+
+    /// Starts a client over a backend. This does no I/O.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Misused`: as [`ClientOptions::check`], or the option [`ClientOptions::on_current_runtime`] was used
+    ///   outside a Tokio runtime.
+    /// - `ErrorKind::Unavailable`: no thread could be started.
+    pub fn over(self, backend: impl Backend) -> Result<Client> {
+        self.check()?;
+        let (ttl, fences) = (self.watchdog, self.fences()?);
         let here = Member::here(ClientId::random());
         let blocked = BlockedCalls { lends: self.lends, ..BlockedCalls::default() };
-        let member = Member { program: self.program.unwrap_or(here.program), prefix, blocked, ..here };
+        let program = self.program.unwrap_or(here.program);
+        let member = Member { program, prefix: self.prefix, blocked, ..here };
         let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
         Handle::start(backend, member, terms, self.max_waiting, self.clock, self.current_runtime).map(Client::of)
+    }
+
+    /// The number of fences that the store reserves with one grant.
+    fn fences(&self) -> Result<NonZeroU8> {
+        let of_turns = u8::try_from(self.local_turns.min(MAX_TURNS.get())).ok().and_then(NonZeroU8::new);
+        of_turns.ok_or_else(|| Error::misused("local_turns is 0; it must be at least 1"))
     }
 }

@@ -7,11 +7,11 @@ use bandog_core::{Error, Finding, Member, Result};
 /// Maximum length of a prefix, in bytes.
 const MAX_BYTES: usize = 256;
 
-/// Returns the prefix if it is allowed, and an error otherwise.
-pub(crate) fn check(prefix: String) -> Result<String> {
+/// Returns an error unless the prefix is allowed.
+pub(crate) fn check(prefix: &str) -> Result<()> {
     let is_right = prefix.is_empty() || (prefix.ends_with(':') && (2..=MAX_BYTES).contains(&prefix.len()));
     if is_right && !prefix.contains(char::is_control) {
-        return Ok(prefix);
+        return Ok(());
     }
     Err(Error::misused(format!(
         "the prefix {prefix:?} is not allowed: a prefix must end in ':' and have 2 to {MAX_BYTES} bytes, \

@@ -1,20 +1,15 @@
 //! Makes a client from a URL.
 
-use std::{
-    collections::HashMap,
-    error::Error as StdError,
-    fmt,
-    sync::{LazyLock, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{error::Error as StdError, fmt, time::Duration};
 
-use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
+use bandog_core::{Error, ErrorKind, MAX_TTL, Result};
 use bandog_net::{Credentials, CredentialsSource};
 use bandog_sync::{Client, ClientOptions};
 
 use crate::{
-    blocking, paused, testing,
-    url::{Parts, Scheme, check_timeout, redact},
+    blocking, paused,
+    store::StoreOptions,
+    url::{Parts, Scheme, redact},
 };
 
 /// Connects to the store that the URL names, waits for its first answer, and returns a client for the store.
@@ -72,8 +67,8 @@ use crate::{
 ///   [`ClientOptions::prefix`].
 ///
 /// A URL of a quorum also accepts `?max_ttl=DURATION`: the maximum ttl of its locks; the default is `60s`. The watchdog's
-/// ttl must not exceed it, and all clients must name the same one. A server has a vote when it has run for longer than
-/// this. A third of `timeout` is the time in which a server must answer.
+/// ttl must not exceed it (the default does not), and all clients must name the same one. A server has a vote when it has
+/// run for longer than this. A third of `timeout` is the time in which a server must answer.
 ///
 /// Each URL of Redis also accepts `?java_skew=DURATION`: the time by which the clocks of Java clients may be ahead of the
 /// server's clock; the default is `2s`. Only semaphores use it. `?replicas=NUMBER` is the number of replicas that must
@@ -129,17 +124,18 @@ pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
 /// ```
 #[derive(Clone)]
 pub struct ConnectOptions {
-    url: String,
-    parts: Parts,
+    /// The URL without its secrets.
+    shown: String,
+    scheme: Scheme,
+    store: StoreOptions,
     /// The ttl of locks without a lease.
     ttl: Duration,
+    /// The maximum duration of one request.
+    timeout: Duration,
+    replicas: u8,
     client: ClientOptions,
     /// Whether the client's background task runs on the current runtime.
     current_runtime: bool,
-    /// Whether the client must not create the store.
-    must_exist: bool,
-    /// The source of the credentials, if it is not the URL.
-    credentials: Option<CredentialsSource>,
 }
 
 /// Default ttl of locks without a lease: the default of Redisson's `lockWatchdogTimeout`.
@@ -152,25 +148,30 @@ impl ConnectOptions {
     /// Reads a URL, without I/O. White space around the URL is removed.
     ///
     /// # Errors
-    /// Those errors of [`connect`] that can be found without I/O.
+    /// - [`ErrorKind::Misused`]: the URL is wrong.
+    /// - [`ErrorKind::Unsupported`]: the backend is not compiled in, or the URL names an unsupported store.
     pub fn parse(url: impl AsRef<str>) -> Result<Self> {
         let url = url.as_ref().trim();
         let parts = Parts::parse(url)?;
-        let ttl = parts.watchdog.unwrap_or(WATCHDOG);
-        let client = Client::options().watchdog(ttl).prefix(&parts.prefix);
-        Ok(Self {
-            url: url.to_owned(),
-            parts,
+        let timeout = parts.timeout.unwrap_or(TIMEOUT);
+        let store = StoreOptions::of(&parts)?.timeout(timeout);
+        let ttl = parts.watchdog.unwrap_or(WATCHDOG.min(store.max_ttl()));
+        let options = Self {
+            shown: redact(url),
+            scheme: parts.scheme,
+            store,
             ttl,
-            client,
+            timeout,
+            replicas: parts.replicas.unwrap_or(0),
+            client: Client::options().watchdog(ttl).prefix(parts.prefix),
             current_runtime: false,
-            must_exist: false,
-            credentials: None,
-        })
+        };
+        options.check()?;
+        Ok(options)
     }
 
     /// Sets the ttl of locks without a lease, between 100 ms and 365 days. The default is the ttl in the URL, or 30 s
-    /// if the URL has none.
+    /// if the URL has none (on a quorum, at most its `max_ttl`).
     #[must_use]
     pub fn watchdog(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -187,18 +188,19 @@ impl ConnectOptions {
     /// 3 s if the URL has none.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.parts.timeout = Some(timeout);
+        self.timeout = timeout;
+        self.store = self.store.timeout(timeout);
         self
     }
 
     /// The maximum duration of one request, as set by [`ConnectOptions::timeout`] or the URL. The default is 3 s.
     pub fn get_timeout(&self) -> Duration {
-        self.parts.timeout.unwrap_or(TIMEOUT)
+        self.timeout
     }
 
     /// The number of replicas that must acknowledge each grant (`?replicas=` in the URL). The default is 0.
     pub fn get_replicas(&self) -> u8 {
-        self.parts.replicas.unwrap_or(0)
+        self.replicas
     }
 
     /// With this option, the client never creates the SQLite file. The option is for programs that only read a store.
@@ -208,7 +210,7 @@ impl ConnectOptions {
     /// [`ConnectOptions::connect_lazy`] succeeds, and each call of its client fails with the same error immediately.
     #[must_use]
     pub fn must_exist(mut self) -> Self {
-        self.must_exist = true;
+        self.store = self.store.must_exist();
         self
     }
 
@@ -252,7 +254,7 @@ impl ConnectOptions {
         G: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
-        self.credentials = Some(CredentialsSource::new(give));
+        self.store = self.store.credentials(CredentialsSource::new(give));
         self
     }
 
@@ -260,17 +262,12 @@ impl ConnectOptions {
     /// it, the first client creates them. On PostgreSQL, the text also grants the needed rights to the user of the URL.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`]: the store has no tables that an administrator creates, or its backend is not compiled
-    /// in.
+    /// [`ErrorKind::Unsupported`]: the store has no tables that an administrator creates.
     pub fn schema_sql(&self) -> Result<String> {
-        match self.parts.scheme {
-            Scheme::Postgres => postgres_schema(&self.parts.rest),
-            Scheme::MySql => mysql_schema(&self.parts.rest),
-            Scheme::Redis | Scheme::Quorum | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => {
-                let message = "this store has no tables that an administrator creates; only PostgreSQL and MySQL have";
-                Err(Error::new(ErrorKind::Unsupported, message))
-            }
-        }
+        self.store.schema_sql().ok_or_else(|| {
+            let message = "this store has no tables that an administrator creates; only PostgreSQL and MySQL have";
+            Error::new(ErrorKind::Unsupported, message)
+        })
     }
 
     /// See [`ClientOptions::local_turns`]. The default is 64.
@@ -354,187 +351,38 @@ impl ConnectOptions {
     /// Starts a client without waiting for the store. The first call of the client waits for the store's first answer.
     ///
     /// # Errors
-    /// Those errors of [`connect()`] that can be found without I/O.
+    /// - [`ErrorKind::Misused`]: a method has set a wrong value, or the clock is paused or the runtime missing.
+    /// - [`ErrorKind::Unavailable`]: no thread could be started.
     pub fn connect_lazy(self) -> Result<Client> {
-        paused::check(self.parts.scheme, self.current_runtime)?;
+        paused::check(self.scheme, self.current_runtime)?;
         self.start()
     }
 
     fn start(self) -> Result<Client> {
-        let timeout = self.parts.timeout.map(check_timeout).transpose()?;
-        match self.parts.scheme {
-            Scheme::Redis => redis(self, timeout),
-            Scheme::Quorum => quorum(self, timeout),
-            Scheme::MySql => mysql(self, timeout),
-            Scheme::Postgres => postgres(self, timeout),
-            Scheme::Sqlite => sqlite(self, timeout),
-            Scheme::ZooKeeper => zookeeper(self, timeout),
-            Scheme::Memory => self.client.over(memory(&self.parts.place)),
+        self.check()?;
+        self.store.start(self.client)
+    }
+
+    /// Checks the values that the URL and the methods have set.
+    fn check(&self) -> Result<()> {
+        let (timeout, ttl, max_ttl) = (self.timeout, self.ttl, self.store.max_ttl());
+        if !(Duration::from_millis(10)..=MAX_TTL).contains(&timeout) {
+            return Err(Error::misused(format!(
+                "the request timeout is {timeout:?}; it must be between 10 ms and 365 days"
+            )));
         }
+        self.client.check()?;
+        if ttl > max_ttl {
+            return Err(Error::misused(format!(
+                "the watchdog's ttl is {ttl:?}; on this quorum it must be at most {max_ttl:?} (max_ttl in the URL)"
+            )));
+        }
+        self.store.check()
     }
 }
 
 impl fmt::Debug for ConnectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectOptions").field("url", &redact(&self.url)).field("client", &self.client).finish()
+        f.debug_struct("ConnectOptions").field("url", &self.shown).field("client", &self.client).finish()
     }
-}
-
-/// Returns the store that has this name in this process, and creates it for the first call. If the name is empty, each
-/// call creates a new store.
-fn memory(name: &str) -> Memory {
-    static NAMED: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
-    let fresh = || testing::memory(Clock::system());
-    if name.is_empty() {
-        return fresh();
-    }
-    NAMED.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(fresh).clone()
-}
-
-#[cfg(feature = "redis")]
-fn redis(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
-    let parts = connect.parts;
-    let mut options = bandog_redis::RedisOptions::from_url(&parts.rest)?;
-    if let Some(timeout) = timeout {
-        options = options.timeout(timeout);
-    }
-    if let Some(skew) = parts.java_skew {
-        options = options.java_skew(skew);
-    }
-    if let Some(replicas) = parts.replicas {
-        options = options.replicas(replicas);
-    }
-    if let Some(source) = connect.credentials {
-        options = options.credentials(source);
-    }
-    connect.client.over(bandog_redis::Redis::new(options)?)
-}
-
-#[cfg(not(feature = "redis"))]
-fn redis(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
-    Err(not_compiled_in("redis"))
-}
-
-#[cfg(feature = "redis")]
-fn quorum(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
-    let (parts, watchdog) = (connect.parts, connect.ttl);
-    let mut options = bandog_quorum::QuorumOptions::default().store(crate::url::quorum::store(&parts.rest));
-    if let Some(timeout) = timeout {
-        options = options.timeout(timeout);
-    }
-    let max_ttl = parts.max_ttl.unwrap_or(bandog_quorum::QuorumOptions::MAX_TTL);
-    options = options.max_ttl(max_ttl);
-    if watchdog > max_ttl {
-        return Err(Error::misused(format!(
-            "the watchdog's ttl is {watchdog:?}; on this quorum it must be at most {max_ttl:?} (max_ttl in the URL)"
-        )));
-    }
-    let nodes = crate::url::quorum::nodes(&parts.rest).into_iter().map(|url| {
-        let mut node = bandog_redis::RedisOptions::from_url(&url)?.timeout(options.node_timeout());
-        if let Some(source) = &connect.credentials {
-            node = node.credentials(source.clone());
-        }
-        bandog_redis::Redis::new(node)
-    });
-    connect.client.over(bandog_quorum::Quorum::new(nodes.collect::<Result<Vec<_>>>()?, options)?)
-}
-
-#[cfg(not(feature = "redis"))]
-fn quorum(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
-    Err(not_compiled_in("redis"))
-}
-
-#[cfg(feature = "mysql")]
-fn mysql(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
-    sql(connect, timeout)
-}
-
-#[cfg(not(feature = "mysql"))]
-fn mysql(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
-    Err(not_compiled_in("mysql"))
-}
-
-#[cfg(feature = "postgres")]
-fn postgres(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
-    sql(connect, timeout)
-}
-
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-fn sql(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
-    let mut options = bandog_sql::SqlOptions::from_url(&connect.parts.rest)?;
-    if let Some(timeout) = timeout {
-        options = options.timeout(timeout);
-    }
-    if let Some(source) = connect.credentials {
-        options = options.credentials(source);
-    }
-    connect.client.over(bandog_sql::Sql::new(options)?)
-}
-
-#[cfg(feature = "postgres")]
-fn postgres_schema(url: &str) -> Result<String> {
-    Ok(bandog_sql::SqlOptions::from_url(url)?.schema_sql())
-}
-
-#[cfg(feature = "mysql")]
-fn mysql_schema(url: &str) -> Result<String> {
-    Ok(bandog_sql::SqlOptions::from_url(url)?.schema_sql())
-}
-
-#[cfg(not(feature = "mysql"))]
-fn mysql_schema(_: &str) -> Result<String> {
-    Err(not_compiled_in("mysql"))
-}
-
-#[cfg(not(feature = "postgres"))]
-fn postgres_schema(_: &str) -> Result<String> {
-    Err(not_compiled_in("postgres"))
-}
-
-#[cfg(not(feature = "postgres"))]
-fn postgres(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
-    Err(not_compiled_in("postgres"))
-}
-
-#[cfg(feature = "sqlite")]
-fn sqlite(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
-    let mut options = bandog_sqlite::SqliteOptions::at(crate::file::path(&connect.parts.place)?);
-    if let Some(timeout) = timeout {
-        options = options.timeout(timeout);
-    }
-    if connect.must_exist {
-        options = options.must_exist();
-    }
-    connect.client.over(bandog_sqlite::Sqlite::new(options)?)
-}
-
-#[cfg(not(feature = "sqlite"))]
-fn sqlite(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
-    Err(not_compiled_in("sqlite"))
-}
-
-#[cfg(feature = "zookeeper")]
-fn zookeeper(connect: ConnectOptions, timeout: Option<Duration>) -> Result<Client> {
-    let mut options = bandog_zookeeper::ZooKeeperOptions::from_url(&connect.parts.rest)?;
-    if let Some(timeout) = timeout {
-        options = options.timeout(timeout);
-    }
-    if let Some(source) = connect.credentials {
-        options = options.credentials(source);
-    }
-    connect.client.over(bandog_zookeeper::ZooKeeper::new(options))
-}
-
-#[cfg(not(feature = "zookeeper"))]
-fn zookeeper(_: ConnectOptions, _: Option<Duration>) -> Result<Client> {
-    Err(not_compiled_in("zookeeper"))
-}
-
-#[cfg_attr(
-    all(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite", feature = "zookeeper"),
-    expect(dead_code, reason = "everything is compiled in")
-)]
-fn not_compiled_in(feature: &str) -> Error {
-    let message = format!("this program was built without bandog's feature {feature:?}; add it in Cargo.toml");
-    Error::new(ErrorKind::Unsupported, message)
 }

@@ -81,6 +81,7 @@ pub mod blocking;
 mod connect;
 mod file;
 mod paused;
+mod store;
 pub mod testing;
 mod url;
 

@@ -12,7 +12,7 @@ mod secrets;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl, url_text};
+use bandog_core::{Error, ErrorKind, Result, check_ttl, url_text};
 
 pub(crate) use self::scheme::Scheme;
 pub use self::secrets::{redact, without_secrets};
@@ -23,7 +23,6 @@ use self::{
 use crate::file;
 
 /// The parts of a URL.
-#[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) scheme: Scheme,
     /// The part between the scheme's colon and the options: a host, a path or a name.
@@ -75,6 +74,7 @@ impl Parts {
             _ => {}
         }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let place = if scheme == Scheme::Sqlite { file::path(place)? } else { place };
         let mut parts = Self {
             scheme,
             place: place.to_owned(),
@@ -86,9 +86,6 @@ impl Parts {
             prefix: String::new(),
             rest: format!("{word}:{place}"),
         };
-        if scheme == Scheme::Sqlite {
-            file::path(place)?;
-        }
         let own = option_names::of_backend(word);
         let mut seen = BTreeSet::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
@@ -120,8 +117,8 @@ impl Parts {
         let of_client = option_names::of_client(self.scheme);
         let is_known = option_names::OF_ALL.contains(&name) || of_client.contains(&name);
         match Some(name).filter(|_| is_known) {
-            Some("watchdog") => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
-            Some("timeout") => self.timeout = Some(check_timeout(duration(name, value)?)?),
+            Some("watchdog") => self.watchdog = Some(duration(name, value)?),
+            Some("timeout") => self.timeout = Some(duration(name, value)?),
             Some("java_skew") => self.java_skew = Some(duration(name, value)?),
             Some("replicas") => self.replicas = Some(count(name, value)?),
             Some("max_ttl") => self.max_ttl = Some(check_ttl("the URL's max_ttl", duration(name, value)?)?),
@@ -243,11 +240,16 @@ fn check_blanks(rest: &str, shown: &str) -> Result<()> {
     )))
 }
 
-/// Refuses options that are written as in other libraries. They would be hosts, or parts of a name.
+/// Refuses options that are written as in other libraries, and an encoded `@`. They would be hosts, or parts of a name.
 fn check_signs(rest: &str, shown: &str) -> Result<()> {
-    let (_, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
     let place = place.split('?').next().unwrap_or_default();
     let hosts = place.trim_start_matches('/').split('/').next().unwrap_or_default();
+    if login.is_empty() && hosts.contains("%40") {
+        return Err(Error::misused(format!(
+            "the URL {shown:?} has %40 in its host: write @ between the login and the host, and %40 only inside the login"
+        )));
+    }
     if !place.contains(';') && !hosts.contains('=') {
         return Ok(());
     }
@@ -324,13 +326,6 @@ fn check_socket(rest: &str, shown: &str) -> Result<()> {
         "the URL {shown:?} names no path of a socket: write redis+unix://[user:password@]/PATH, and in a user or password \
          %40 for @, %2F for /, %3F for ? and %23 for #"
     )))
-}
-
-pub(crate) fn check_timeout(timeout: Duration) -> Result<Duration> {
-    if (Duration::from_millis(10)..=MAX_TTL).contains(&timeout) {
-        return Ok(timeout);
-    }
-    Err(Error::misused(format!("the request timeout is {timeout:?}; it must be between 10 ms and 365 days")))
 }
 
 fn decoded(value: &str, shown: &str) -> Result<String> {

@@ -48,6 +48,19 @@ fn a_password_is_not_passed_to_the_command() {
 }
 
 #[test]
+fn a_password_in_the_place_of_the_user_is_not_printed() {
+    let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());
+    let url = redis.url().replace("redis://", "redis://hunter2@");
+    for words in [&["doctor"][..], &["doctor", "--json"], &["show", "x"], &["lock", "x", "--", "true"]] {
+        let mut command = place.bandog(words);
+        command.env("BANDOG_URL", &url);
+        let ran = Ran::from(command);
+        ran.assert_ended(77, &["redis://***@", "or :PASSWORD@ directly after ://"]);
+        assert!(!ran.stdout.contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran:?}");
+    }
+}
+
+#[test]
 fn the_child_gets_the_url_that_bandog_used() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let nested = format!("echo \"$BANDOG_URL\"; {} lock y -- true; echo $?", env!("CARGO_BIN_EXE_bandog"));

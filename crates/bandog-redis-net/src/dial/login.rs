@@ -19,7 +19,10 @@ pub(super) fn wrong(options: &Options) -> Error {
         return Error::new(Denied, message).about_login();
     }
     let message = if options.login.user().is_some() {
-        format!("{store} refuses this user or password; in the URL, write {named}")
+        // A URL with a user only might have its password in the place of the user.
+        format!(
+            "{store} refuses this user or password; in the URL, write {named}, or {default} for the user \"default\""
+        )
     } else {
         format!(
             "{store} refuses this password; in the URL, write {default} for the user \"default\", {named} for another user"

@@ -188,6 +188,12 @@ fn no_message_contains_a_password() {
         "redis://user:secret%h:7412",
         "redis://user:1?secret@h",
         "redis://user:1#secret@h",
+        "redis://user:1/secret@h",
+        "redis+cluster://user:1/secret@h",
+        "redis+sentinel://user:1/orders/secret@h",
+        "redis://secret@h/x",
+        "redis+cluster://secret@h:x",
+        "redis+sentinel://secret@h",
         "user:secret@h",
         "//user:secret@h",
         "redis+sentinel://user:secret@h",
@@ -202,8 +208,10 @@ fn no_message_contains_a_password() {
         let error = from_url(url).unwrap_err();
         assert!(!error.to_string().contains("cret"), "{error}");
     }
-    let options = format!("{:?}", read("redis://user:secret@h"));
-    assert!(!options.contains("secret") && options.contains("user"), "{options}");
+    for url in ["redis://user:secret@h", "redis://secret@h", "redis+sentinel://secret@h/orders"] {
+        let options = format!("{:?}", read(url));
+        assert!(!options.contains("secret") && options.contains("the password in the URL"), "{options}");
+    }
 }
 
 #[test]

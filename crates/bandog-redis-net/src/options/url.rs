@@ -6,10 +6,10 @@ mod sentinels;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
-use bandog_net::tls::TlsFiles;
+use bandog_net::tls::{TlsFiles, check_host};
 use url::Url;
 
-use self::parts::{SENTINELS, db, decoded, host, login, without_secrets};
+use self::parts::{SENTINELS, after_at, db, decoded, host, login, without_secrets};
 use super::{
     Address, Options,
     address_map::{ADDRESS_MAP, AddressMap},
@@ -93,7 +93,12 @@ fn read(url: &str, further: &FurtherOptions) -> Result<(Options, BTreeMap<String
     let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
     let login = login(user, password, PASSWORD_FILE, &mut options)?;
     let path = parsed.path();
+    let nodes = if scheme.is_cluster() { nodes(url, form)? } else { Vec::new() };
     let Host { name: host, port } = host(&parsed, 6379);
+    if scheme.has_tls() {
+        let named = nodes.iter().chain(&hosts).map(|host| &host.name);
+        named.chain([&host]).try_for_each(|name| check_host(name))?;
+    }
     let (address, db) = match scheme {
         Scheme::Tcp => (Address::Tcp { host, port }, db(path)?),
         Scheme::Tls => (Address::Tls { host, port, files: files(&mut options)? }, db(path)?),
@@ -106,7 +111,6 @@ fn read(url: &str, further: &FurtherOptions) -> Result<(Options, BTreeMap<String
             (Address::Sentinels(sentinels), db)
         }
     };
-    let nodes = if scheme.is_cluster() { nodes(url, form)? } else { Vec::new() };
     let read = Options {
         address,
         nodes,
@@ -149,6 +153,10 @@ impl Scheme {
         matches!(self, Self::Cluster | Self::ClusterTls)
     }
 
+    fn has_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::ClusterTls | Self::SentinelsTls)
+    }
+
     fn is_sentinels(self) -> bool {
         matches!(self, Self::Sentinels | Self::SentinelsTls)
     }
@@ -169,7 +177,7 @@ impl Scheme {
     fn allows(self, option: &str) -> bool {
         match option {
             PASSWORD_FILE => true,
-            "ca" | "cert" | "key" => matches!(self, Self::Tls | Self::ClusterTls | Self::SentinelsTls),
+            "ca" | "cert" | "key" => self.has_tls(),
             "db" => self == Self::Unix,
             ADDRESS_MAP => self.is_cluster() || self.is_sentinels(),
             "sentinel_user" | "sentinel_password" | "sentinel_password_file" => self.is_sentinels(),
@@ -220,7 +228,10 @@ fn nodes(url: &str, form: &str) -> Result<Vec<Host>> {
 fn no_db(path: &str) -> Result<u16> {
     match path {
         "" | "/" => Ok(0),
-        _ => Err(Error::misused(format!("a Redis Cluster has no numbered databases; remove {path:?} from the URL"))),
+        _ => {
+            let shown = after_at(path);
+            Err(Error::misused(format!("a Redis Cluster has no numbered databases; remove {shown:?} from the URL")))
+        }
     }
 }
 
@@ -272,9 +283,8 @@ fn options(scheme: Scheme, further: &FurtherOptions, url: &Url) -> Result<BTreeM
     Ok(options)
 }
 
-/// The error for an unknown part of a URL: `what` is the kind of the part, and `text` is the part. If the part contains
-/// an `@`, the text before the `@` is hidden, because it might belong to a password that was not encoded.
+/// The error for an unknown part of a URL: `what` is the kind of the part, and `text` is the part.
 fn unknown(what: &str, text: &str, form: &str) -> Error {
-    let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("***@{rest}"));
+    let shown = after_at(text);
     Error::misused(format!("the {what} {shown:?} is unknown; expected {form}"))
 }

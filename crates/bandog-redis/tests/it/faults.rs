@@ -226,6 +226,7 @@ async fn a_wrong_password_is_reported_immediately_and_retried_only_by_a_call() {
     for (login, part, cure) in [
         (":wrong@", "refuses this password", default),
         ("nobody:right@", "refuses this user or password", named),
+        ("right@", "refuses this user or password", "or :PASSWORD@ directly after :// for the user \"default\""),
         ("", "requires a password", default),
     ] {
         let before = wire.accepted();

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
-use bandog_net::{Login, PasswordFile};
+use bandog_net::{Login, PasswordFile, tls::check_host};
 
 use super::{
     Address, SqlOptions, Tls, TlsFiles,
@@ -211,8 +211,12 @@ fn address(dialect: Dialect, hosts: &str, options: &mut Options) -> Result<(Addr
         (host, _) if host.starts_with('/') => Err(wrong(BESIDE_SOCKET)),
         place => Ok(place),
     });
-    let further = further.collect::<Result<_>>()?;
-    Ok((Address::Tcp { host, port, tls: tls(options)? }, further))
+    let further: Vec<_> = further.collect::<Result<_>>()?;
+    let tls = tls(options)?;
+    if tls != Tls::Off {
+        further.iter().map(|(host, _)| host).chain([&host]).try_for_each(|host| check_host(host))?;
+    }
+    Ok((Address::Tcp { host, port, tls }, further))
 }
 
 /// A host and its port.

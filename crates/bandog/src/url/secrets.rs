@@ -11,17 +11,22 @@ const SECRETS: [&str; 2] = ["sentinel_password=", "password="];
 
 /// The URL with `***` for its password and other secrets. The result can be shown to people and written to logs.
 ///
+/// Without a password, the text in the place of the user is hidden, too: in URLs of Redis, it is often the password. It is
+/// shown for the databases and ZooKeeper, and with a `password_file`.
+///
 /// ```
 /// assert_eq!(bandog::admin::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
+/// assert_eq!(bandog::admin::redact("redis://secret@db"), "redis://***@db");
 /// ```
 pub fn redact(url: &str) -> String {
     without_password(url, ":***")
 }
 
-/// The URL without its password, for the environment of a child process.
+/// The URL without its password, for the environment of a child process. A text that [`redact`] hides is removed.
 ///
 /// ```
 /// assert_eq!(bandog::admin::without_secrets("redis://app:secret@db"), "redis://app@db");
+/// assert_eq!(bandog::admin::without_secrets("redis://secret@db"), "redis://db");
 /// ```
 pub fn without_secrets(url: &str) -> String {
     without_password(url, "")
@@ -30,8 +35,11 @@ pub fn without_secrets(url: &str) -> String {
 /// The URL in which `instead` replaces the password and the colon before the password.
 fn without_password(url: &str, instead: &str) -> String {
     let url = &without_named_secret(url);
-    if is_local(scheme_of(url)) {
-        return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
+    let scheme = scheme_of(url);
+    if is_local(scheme) {
+        // These URLs have no password, but the name of a file can look like a password. Another URL might follow.
+        let other = url.match_indices("://").map(|(at, _)| at).find(|at| *at > scheme.len());
+        return other.map_or(url.to_owned(), |at| format!("{}://***", &url[..at]));
     }
     let url = &without_unencoded_secret(url, instead);
     // An `@` in a password should be written as `%40`. If it was not, the password ends at the last `@` of the URL.
@@ -45,8 +53,21 @@ fn without_password(url: &str, instead: &str) -> String {
     match login.split_once(':') {
         Some((user, _)) if user.is_empty() && instead.is_empty() => format!("{scheme}://{place}"),
         Some((user, _)) => format!("{scheme}://{user}{instead}@{place}"),
-        None => format!("{scheme}://{login}@{place}"),
+        None if names_a_user(scheme, login, &place) => format!("{scheme}://{login}@{place}"),
+        None if instead.is_empty() => format!("{scheme}://{place}"),
+        None => format!("{scheme}://***@{place}"),
     }
+}
+
+/// Whether a login without a password is a user. Otherwise it might be a password, as other clients of Redis accept it.
+/// `place` is the part of the URL after the `@`.
+fn names_a_user(scheme: &str, login: &str, place: &str) -> bool {
+    // Other text might be before the URL.
+    let scheme = scheme.rsplit([' ', '=', ':', ',', ';']).next().unwrap_or(scheme);
+    let has_users = ["postgres", "mysql", "mariadb", "zookeeper"].iter().any(|store| starts_with_word(scheme, store));
+    let is_path = login.starts_with('/') && scheme.to_ascii_lowercase().ends_with("+unix");
+    let has_file = place.split(['?', '&']).skip(1).any(|option| option.starts_with("password_file="));
+    has_users || is_path || has_file || login.is_empty()
 }
 
 /// Hides the end of a text from the value of a secret on, if the text is not written as a URL: settings with blanks,
@@ -133,6 +154,11 @@ fn without_suspicious_port(url: &str, instead: &str) -> String {
     let mut shown = Vec::new();
     for host in hosts.split(',') {
         match host.split_once(':') {
+            // The `@` after a password was encoded, too.
+            _ if host.contains("%40") => {
+                shown.push("***".to_owned());
+                break;
+            }
             Some((name, port)) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
                 // A password can contain a comma, so the next hosts are hidden, too.
                 shown.push(format!("{name}:***"));

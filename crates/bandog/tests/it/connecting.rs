@@ -50,12 +50,24 @@ async fn a_blocking_client_is_refused_in_async_code_and_made_in_spawn_blocking()
     client.unwrap().to_async().close().await.unwrap();
 }
 
-#[cfg(not(feature = "sqlite"))]
 #[test]
 fn the_error_of_a_backend_that_is_not_compiled_in_names_the_feature_to_add() {
-    let error = ConnectOptions::parse("sqlite:x.db").unwrap().connect_lazy().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("\"sqlite\""), "{error}");
+    for (feature, is_compiled_in, url) in [
+        ("redis", cfg!(feature = "redis"), "redis://h"),
+        ("redis", cfg!(feature = "redis"), "redis+quorum://a,b,c"),
+        ("postgres", cfg!(feature = "postgres"), "postgres://app@h/shop"),
+        ("mysql", cfg!(feature = "mysql"), "mysql://app@h/shop"),
+        ("sqlite", cfg!(feature = "sqlite"), "sqlite:x.db"),
+        ("zookeeper", cfg!(feature = "zookeeper"), "zookeeper://h"),
+    ] {
+        match ConnectOptions::parse(url) {
+            Ok(_) => assert!(is_compiled_in, "{url}"),
+            Err(error) => {
+                assert!(!is_compiled_in && error.kind() == ErrorKind::Unsupported, "{url}: {error}");
+                assert!(error.to_string().contains(&format!("bandog's feature {feature:?}")), "{error}");
+            }
+        }
+    }
 }
 
 #[cfg(feature = "sqlite")]

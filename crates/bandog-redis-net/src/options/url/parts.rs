@@ -49,11 +49,16 @@ pub(super) fn db(path: &str) -> Result<u16> {
         return Ok(0);
     }
     let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-    number
-        .parse()
-        .ok()
-        .filter(|_| digits)
-        .ok_or_else(|| Error::misused(format!("{path:?} is not a database; expected a number from 0 to 65535")))
+    number.parse().ok().filter(|_| digits).ok_or_else(|| {
+        let shown = after_at(path);
+        Error::misused(format!("{shown:?} is not a database; expected a number from 0 to 65535"))
+    })
+}
+
+/// A part of a URL, for messages. The text before an `@` is hidden, because it might belong to a password that was not
+/// encoded.
+pub(super) fn after_at(part: &str) -> String {
+    part.rsplit_once('@').map_or(part.to_owned(), |(_, rest)| format!("***@{rest}"))
 }
 
 /// The percent-decoded text. None if it is empty. The text might be secret, so error messages contain only `what`, the
