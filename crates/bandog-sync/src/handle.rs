@@ -186,10 +186,15 @@ impl Handle {
         answer.await.map_err(|_| Error::closed())
     }
 
-    /// The key for a name: the prefix and the name.
+    /// The key of a lock: the prefix and the name.
     pub(crate) fn key(&self, name: &str) -> Result<Key> {
-        let key = Key::new(name)?;
-        if self.prefix.is_empty() { Ok(key) } else { Key::new(format!("{}{name}", self.prefix)) }
+        self.key_of("the name of a lock", name)
+    }
+
+    /// The key for a name: the prefix and the name. `what` is the name of the name in the error message.
+    pub(crate) fn key_of(&self, what: &str, name: &str) -> Result<Key> {
+        let key = Key::named(what, name)?;
+        if self.prefix.is_empty() { Ok(key) } else { Key::named(what, format!("{}{name}", self.prefix)) }
     }
 
     pub(crate) fn prefix(&self) -> &str {

@@ -105,7 +105,7 @@ impl ClientOptions {
     }
 
     /// The name of this client in the store's registry. Operators see this name when they ask which program holds a
-    /// lock. Default: the name of the running program.
+    /// lock, so it must not be empty or blank. Default: the name of the running program.
     #[must_use]
     pub fn program(mut self, name: impl Into<String>) -> Self {
         self.program = Some(name.into());
@@ -136,7 +136,7 @@ impl ClientOptions {
     /// Starts a client over a backend. This does no I/O.
     ///
     /// # Errors
-    /// - `ErrorKind::Misused`: the ttl or the prefix is not allowed, `local_turns` or `max_waiting` is 0, or the option
+    /// - `ErrorKind::Misused`: the ttl, the prefix or the program's name is not allowed, `local_turns` or `max_waiting` is 0, or the option
     ///   [`ClientOptions::on_current_runtime`] was used outside a Tokio runtime.
     /// - `ErrorKind::Unavailable`: no thread could be started.
     pub fn over(self, backend: impl Backend) -> Result<Client> {
@@ -146,6 +146,11 @@ impl ClientOptions {
         let fences = of_turns.ok_or_else(|| Error::misused("local_turns is 0; it must be at least 1"))?;
         if self.max_waiting == 0 {
             return Err(Error::misused("max_waiting is 0; it must be at least 1"));
+        }
+        if let Some(program) = self.program.as_ref().filter(|program| program.trim().is_empty()) {
+            return Err(Error::misused(format!(
+                "the name of the program is {program:?}; it must not be empty or blank"
+            )));
         }
         let here = Member::here(ClientId::random());
         let blocked = BlockedCalls { lends: self.lends, ..BlockedCalls::default() };
