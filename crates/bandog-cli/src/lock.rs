@@ -14,7 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{All, AllGuard, Client, ConnectOptions, ErrorKind, Fence, Key, admin::Holder, backend::Kind};
+use bandog::{
+    All, AllGuard, AnyLock, Client, ConnectOptions, ErrorKind, Fence, Key, SharedHold, admin::Holder, backend::Kind,
+};
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::kind::Handle;
@@ -150,7 +152,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             check_ancestors(&names, kind, &store, &client).await?;
         }
         let owner = client.owner_under(held::lasting_claims());
-        let locks = bandog::all(names.iter().map(|name| Handle::new(&client, name, kind, args.lease, &owner)));
+        let locks = bandog::all(
+            names.iter().map(|name| Handle::new(&client, name, kind, args.lease, &owner)).map(AnyLock::from),
+        );
         let mut run = Run { args, names, kind, store: &store, ttl, grace, on_terminal, signals, exit_timeout };
         let code = run.under(&client, &locks).await;
         run.leave(&client).await;
@@ -270,7 +274,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Takes the locks, runs the command, and releases the locks.
-    async fn under(&mut self, client: &Client, locks: &All) -> Result<ExitCode, Fault> {
+    async fn under(&mut self, client: &Client, locks: &All<SharedHold>) -> Result<ExitCode, Fault> {
         let started = Instant::now();
         let guard = match acquire(
             lock(locks, self.args.wait),
@@ -311,7 +315,7 @@ impl Run<'_> {
 
     /// Starts the command, and its heir: a helper process that kills the descendants of the command if bandog is
     /// killed.
-    fn start(&self, client: &Client, guard: &AllGuard) -> Result<ProcessTree, Fault> {
+    fn start(&self, client: &Client, guard: &AllGuard<SharedHold>) -> Result<ProcessTree, Fault> {
         let fences = guard.fences();
         let fence = fences.first().map(|fence| fence.get().to_string()).unwrap_or_default();
         // The heir recognizes the descendants of the command by these variables.
@@ -336,7 +340,7 @@ impl Run<'_> {
     }
 
     /// Releases the locks after the command has ended. `code` is the exit code of the command.
-    async fn release(&mut self, guard: AllGuard, code: ExitCode) -> Result<ExitCode, Fault> {
+    async fn release(&mut self, guard: AllGuard<SharedHold>, code: ExitCode) -> Result<ExitCode, Fault> {
         let released = tokio::select! { biased;
             released = guard.release() => released,
             _ = self.signals.ending() => Ok(()), // The release continues until `leave` ends.

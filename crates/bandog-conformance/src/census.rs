@@ -46,7 +46,7 @@ impl Census {
     /// If another task in the census believes that it holds the same lock, or if the fence of this guard is not greater
     /// than the fence of the previous entry for this lock.
     pub fn enter(&self, guard: &Guard) -> Stay {
-        let key = guard.key().clone();
+        let key = guard.holding().key;
         let mut state = self.state();
         state.number += 1;
         let number = state.number;
@@ -68,7 +68,7 @@ impl Census {
 
 impl CensusState {
     fn enter(&mut self, number: u64, guard: &Guard) {
-        let (key, fence) = (guard.key(), guard.fence());
+        let (key, fence) = (guard.holding().key, guard.fence());
         let present = self.present.entry(key.clone()).or_default();
         for (other, lost) in present.values() {
             let believes = lost.clone().now_or_never().is_none();

@@ -72,7 +72,7 @@ pub struct Record {
 /// No two claims have the same id. So a claim that no longer holds its lock never holds that lock again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holding {
-    /// The lock.
+    /// The key of the lock in the store, with the prefix of the client.
     pub key: Key,
     /// The id of the claim.
     pub id: ClaimId,

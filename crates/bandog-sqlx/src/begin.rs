@@ -45,7 +45,7 @@ impl<'g, DB: Supported> LockTransaction<'g, DB> {
         // A lock that is lost, or that no transaction can check, is an error before the work.
         locks.statements().await?;
         let begun = Open::begin(pool, Purpose::Fence, locks.ttl()).await;
-        let open = begun.map_err(|error| fault::no_answer(Purpose::Fence, key, error))?;
+        let open = begun.map_err(|error| fault::no_answer(Purpose::Fence, &key, error))?;
         Ok(Self { open, locks })
     }
 
@@ -59,7 +59,7 @@ impl<'g, DB: Supported> LockTransaction<'g, DB> {
     /// If the future is dropped, the transaction is rolled back, unless the commit has been sent.
     pub async fn commit(mut self) -> Result<()> {
         let key = check_all::<DB>(self.locks, &mut self.open).await?;
-        self.open.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, key, error))
+        self.open.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, &key, error))
     }
 
     /// Rolls back. [`drop`] does the same without an answer.

@@ -20,7 +20,7 @@ pub enum Completion {
 }
 
 /// Checks locks before a commit. After an error, the caller rolls back. Returns the key of the first lock.
-pub(crate) async fn check_all<'g, DB: Supported>(locks: Locks<'g>, tx: &mut DB::Connection) -> Result<&'g Key> {
+pub(crate) async fn check_all<DB: Supported>(locks: Locks<'_>, tx: &mut DB::Connection) -> Result<Key> {
     for statement in locks.statements().await? {
         checked::<DB>(Purpose::Fence, Ok(statement), tx).await?;
     }

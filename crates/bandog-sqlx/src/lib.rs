@@ -53,7 +53,8 @@ use self::{
 /// Checks the lock of a guard in a transaction of the database `DB`.
 ///
 /// It is implemented for [`Guard`], to which the guard of a writer dereferences, and for [`AllGuard`]: then all locks must be
-/// in the database of the transaction.
+/// in the database of the transaction. It is not implemented for the guards of readers and permits, nor of lists with one
+/// of them, because other holders can have these locks at the same time.
 pub trait FenceIn<DB: Supported> {
     /// Begins a transaction of this pool whose [`LockTransaction::commit`] checks the lock.
     ///
@@ -68,7 +69,6 @@ pub trait FenceIn<DB: Supported> {
     ///
     /// # Errors
     /// - `ErrorKind::Lost`: the lock was lost.
-    /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore.
     /// - `ErrorKind::Unsupported`: the store is no database in which users have transactions.
     /// - `ErrorKind::Unavailable`: the pool has no free connection, or the database did not answer.
     /// - `ErrorKind::Closed`: the client of the guard was closed.
@@ -90,9 +90,8 @@ pub trait FenceIn<DB: Supported> {
     /// the commit returns `Ok`, and refuses further statements. On MySQL and MariaDB this call has rolled back, and later
     /// statements are committed. For this, an error is a request to the database too.
     /// - `ErrorKind::Lost`: the lock was lost, or an operator took it away.
-    /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, the transaction is in another
-    ///   database than the lock, or it is a savepoint. Or no transaction is open, which only MariaDB knows, or the session
-    ///   limits the rows of results to none.
+    /// - `ErrorKind::Misused`: the transaction is in another database than the lock, or it is a savepoint. Or no transaction
+    ///   is open, which only MariaDB knows, or the session limits the rows of results to none.
     /// - `ErrorKind::Unsupported`: the lock is not in a database of this kind.
     /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
     /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer. A new transaction
@@ -139,7 +138,7 @@ macro_rules! fence_in {
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
                 // After an error, the drop of the transaction rolls it back.
                 let key = check_all::<$database>(self.into(), &mut tx).await?;
-                tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, key, error))
+                tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, &key, error))
             }
         }
     };

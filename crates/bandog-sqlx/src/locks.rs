@@ -12,15 +12,14 @@ pub(crate) enum Locks<'g> {
     Several(&'g AllGuard),
 }
 
-impl<'g> Locks<'g> {
+impl Locks<'_> {
     /// The key of the first lock.
-    pub(crate) fn key(self) -> Result<&'g Key> {
-        match self {
-            Self::One(guard) => Ok(guard.key()),
-            Self::Several(guard) => {
-                guard.guards().first().map(Guard::key).ok_or_else(|| Error::misused("there is no lock"))
-            }
-        }
+    pub(crate) fn key(self) -> Result<Key> {
+        let first = match self {
+            Self::One(guard) => Some(guard),
+            Self::Several(guard) => guard.guards().first(),
+        };
+        first.map(|guard| guard.holding().key).ok_or_else(|| Error::misused("there is no lock"))
     }
 
     /// The shortest ttl of the locks.
@@ -31,7 +30,7 @@ impl<'g> Locks<'g> {
         }
     }
 
-    /// The statements that check the locks. An error if a lock is lost, or if no transaction can check it.
+    /// The statements that check the locks. An error if a lock is lost.
     pub(crate) async fn statements(self) -> Result<Vec<SqlStatement>> {
         match self {
             Self::One(guard) => Ok(vec![guard.fence_sql().await?]),

@@ -16,17 +16,16 @@
 
 mod guard;
 
-use std::time::Duration;
+use std::{marker::PhantomData, time::Duration};
 
-use bandog_core::{Error, MAX_TTL, Moment, Result};
+use bandog_core::{Error, Moment, Result};
 
 pub use self::guard::AllGuard;
 use crate::{
-    Guard, Mutex, RwLock, Semaphore,
-    guard::SharedHold,
+    ExclusiveHold, Guard, Mutex, RwLock, Semaphore, SharedHold,
     handle::Handle,
     lock::Lock,
-    pause::{check_timer, pause},
+    pause::{check_limit, check_timer, pause},
 };
 
 /// Maximum time between a refusal and the next attempt of a call whose locks belong to several clients.
@@ -68,47 +67,100 @@ const MAX_BACKOFF: Duration = Duration::from_millis(50);
 /// ```
 ///
 /// If the list is empty, or names the same lock twice, each call that locks returns `ErrorKind::Misused`.
-pub fn all(locks: impl IntoIterator<Item = impl Into<AnyLock>>) -> All {
-    All::of(locks.into_iter().map(|lock| lock.into().0).collect())
+///
+/// If all locks are mutexes or locks of writers, the guard is an `AllGuard<ExclusiveHold>`, and a transaction can check it
+/// ([`AllGuard::fence_sql`]). With a reader or permits in the list, it is an `AllGuard<SharedHold>`.
+pub fn all<S>(locks: impl IntoIterator<Item = impl IntoAnyLock<AnyLock = AnyLock<S>>>) -> All<S> {
+    All::of(locks.into_iter().map(|lock| lock.into_any_lock().lock).collect())
 }
 
-/// A lock of any kind, for [`all`].
+/// A lock of any kind, for [`all`]. `S` says whether other holders can have the lock at the same time. If the locks of a list
+/// differ in this, the list is one of `AnyLock<SharedHold>`, to which each lock converts:
+/// `[AnyLock::from(permits), AnyLock::write(&catalogue).into()]`.
 #[derive(Debug, Clone)]
-pub struct AnyLock(Lock);
-
-impl From<Mutex> for AnyLock {
-    fn from(mutex: Mutex) -> Self {
-        Self(mutex.lock)
-    }
+pub struct AnyLock<S = SharedHold> {
+    pub(crate) lock: Lock,
+    sharing: PhantomData<fn() -> S>,
 }
 
-impl From<&Mutex> for AnyLock {
-    fn from(mutex: &Mutex) -> Self {
-        Self(mutex.lock.clone())
-    }
-}
-
-impl From<Semaphore> for AnyLock {
-    fn from(semaphore: Semaphore) -> Self {
-        Self(semaphore.lock)
-    }
-}
-
-impl From<&Semaphore> for AnyLock {
-    fn from(semaphore: &Semaphore) -> Self {
-        Self(semaphore.lock.clone())
+impl<S> AnyLock<S> {
+    pub(crate) fn of(lock: Lock) -> Self {
+        Self { lock, sharing: PhantomData }
     }
 }
 
 impl AnyLock {
     /// A read-write lock that is taken as a reader.
     pub fn read(lock: &RwLock) -> Self {
-        Self(lock.read.clone())
+        Self::of(lock.read.clone())
     }
+}
 
+impl AnyLock<ExclusiveHold> {
     /// A read-write lock that is taken as a writer. The guard of such a lock cannot be downgraded.
     pub fn write(lock: &RwLock) -> Self {
-        Self(lock.write.clone())
+        Self::of(lock.write.clone())
+    }
+}
+
+/// A value that [`all`] takes: a mutex, a semaphore, a reference to one of them, or an [`AnyLock`].
+pub trait IntoAnyLock {
+    /// The type of the lock.
+    type AnyLock;
+
+    /// The lock.
+    fn into_any_lock(self) -> Self::AnyLock;
+}
+
+impl<S> IntoAnyLock for AnyLock<S> {
+    type AnyLock = Self;
+
+    fn into_any_lock(self) -> Self {
+        self
+    }
+}
+
+/// Converts a type of locks, and references to it, to an `AnyLock` of each of these sharings. [`all`] takes it with the
+/// first one. An `AnyLock` is made with the function `of`.
+macro_rules! any_lock {
+    ($Lock:ty, $lock:ident => $inner:expr, $Sharing:ty $(, $Other:ty)?) => {
+        $crate::all::any_lock!(@into $Lock, $Sharing);
+        $crate::all::any_lock!(@into &$Lock, $Sharing);
+        $crate::all::any_lock!(@from $Lock, $lock => $inner, $Sharing);
+        $($crate::all::any_lock!(@from $Lock, $lock => $inner, $Other);)?
+    };
+    (@into $Lock:ty, $Sharing:ty) => {
+        impl $crate::IntoAnyLock for $Lock {
+            type AnyLock = AnyLock<$Sharing>;
+
+            fn into_any_lock(self) -> Self::AnyLock {
+                self.into()
+            }
+        }
+    };
+    (@from $Lock:ty, $lock:ident => $inner:expr, $Sharing:ty) => {
+        impl From<&$Lock> for AnyLock<$Sharing> {
+            fn from($lock: &$Lock) -> Self {
+                Self::of($inner.clone())
+            }
+        }
+
+        impl From<$Lock> for AnyLock<$Sharing> {
+            fn from(lock: $Lock) -> Self {
+                (&lock).into()
+            }
+        }
+    };
+}
+
+pub(crate) use any_lock;
+
+any_lock!(Mutex, mutex => mutex.lock, ExclusiveHold, SharedHold);
+any_lock!(Semaphore, semaphore => semaphore.lock, SharedHold);
+
+impl From<AnyLock<ExclusiveHold>> for AnyLock {
+    fn from(lock: AnyLock<ExclusiveHold>) -> Self {
+        Self::of(lock.lock)
     }
 }
 
@@ -116,9 +168,10 @@ impl AnyLock {
 ///
 /// This type is a handle: it is cheap to create, and creating it does no I/O.
 #[derive(Debug, Clone)]
-pub struct All {
+pub struct All<S = ExclusiveHold> {
     /// The locks and their order. An error if [`all`] does not accept them: each call that locks returns this error.
     plan: Result<Plan>,
+    sharing: PhantomData<fn() -> S>,
 }
 
 /// The locks, and the order in which they are taken.
@@ -140,11 +193,11 @@ enum Limit {
 }
 
 /// The guards that a call has so far, in the order of the caller.
-type Guards = Vec<Option<Guard<SharedHold>>>;
+type Guards<S> = Vec<Option<Guard<S>>>;
 
-impl All {
+impl<S> All<S> {
     pub(crate) fn of(locks: Vec<Lock>) -> Self {
-        Self { plan: Plan::of(locks) }
+        Self { plan: Plan::of(locks), sharing: PhantomData }
     }
 
     /// The same locks after a change.
@@ -171,7 +224,7 @@ impl All {
     ///
     /// # Cancel safety
     /// If the future is dropped, the call leaves all queues, and all locks that it has taken are released.
-    pub async fn lock(&self) -> Result<AllGuard> {
+    pub async fn lock(&self) -> Result<AllGuard<S>> {
         match self.acquire(Limit::Never).await? {
             Some(guard) => Ok(guard),
             None => Err(Error::unavailable("the engine ended a wait that has no time limit")),
@@ -185,7 +238,7 @@ impl All {
     ///
     /// # Cancel safety
     /// As [`All::lock`].
-    pub async fn try_lock(&self) -> Result<Option<AllGuard>> {
+    pub async fn try_lock(&self) -> Result<Option<AllGuard<S>>> {
         self.acquire(Limit::Once).await
     }
 
@@ -212,15 +265,9 @@ impl All {
     ///
     /// # Cancel safety
     /// As [`All::lock`].
-    pub async fn try_lock_for(&self, limit: Duration) -> Result<Option<AllGuard>> {
-        if limit > MAX_TTL {
-            return Err(Error::misused(format!(
-                "the wait is {limit:?}; at most 365 days are allowed (lock() has no limit)"
-            )));
-        }
-        let (_, handle) = self.size()?;
-        let limit = if limit.is_zero() { Limit::Once } else { Limit::Until(handle.clock.now() + limit) };
-        self.acquire(limit).await
+    pub async fn try_lock_for(&self, limit: Duration) -> Result<Option<AllGuard<S>>> {
+        let until = |limit| self.size().map(|(_, handle)| Limit::Until(handle.clock.now() + limit));
+        self.acquire(check_limit(limit)?.map_or(Ok(Limit::Once), until)?).await
     }
 
     /// Takes all locks, runs the body and releases the locks. If one of the locks is lost, the body's future is
@@ -241,7 +288,7 @@ impl All {
     ///
     /// # Cancel safety
     /// If the future is dropped, first the body is dropped, and then the locks are released.
-    pub async fn run<T>(&self, body: impl AsyncFnOnce(&AllGuard) -> T) -> Result<T> {
+    pub async fn run<T>(&self, body: impl AsyncFnOnce(&AllGuard<S>) -> T) -> Result<T> {
         let guard = self.lock().await?;
         let value = guard.lost().or(|| guard.check_held(), body(&guard)).await?;
         // The locks were held until the body ended, so the value is valid even if a release fails.
@@ -249,14 +296,14 @@ impl All {
         Ok(value)
     }
 
-    async fn acquire(&self, limit: Limit) -> Result<Option<AllGuard>> {
+    async fn acquire(&self, limit: Limit) -> Result<Option<AllGuard<S>>> {
         let plan = self.plan()?;
         if plan.groups.len() > 1 {
             check_timer("lock")?;
         }
         let (mut first, mut refusals) = (0, 0);
         loop {
-            let mut guards: Guards = plan.locks.iter().map(|_| None).collect();
+            let mut guards: Guards<S> = plan.locks.iter().map(|_| None).collect();
             if plan.take_group(first, limit, &mut guards).await?.is_some() {
                 return Ok(None);
             }
@@ -311,7 +358,7 @@ impl Plan {
 
     /// Takes the locks of one client, in the order of their keys. Returns the first lock that is refused, or `None` if
     /// all of them are taken.
-    async fn take_group(&self, group: usize, limit: Limit, guards: &mut Guards) -> Result<Option<usize>> {
+    async fn take_group<S>(&self, group: usize, limit: Limit, guards: &mut Guards<S>) -> Result<Option<usize>> {
         for &index in &self.groups[group] {
             let lock = &self.locks[index];
             guards[index] = match limit {
@@ -331,7 +378,7 @@ impl Plan {
 
     /// Takes the locks of all clients except one, without a wait. Returns the first lock that is refused, or `None` if
     /// all of them are taken.
-    async fn take_other_groups(&self, except: usize, guards: &mut Guards) -> Result<Option<usize>> {
+    async fn take_other_groups<S>(&self, except: usize, guards: &mut Guards<S>) -> Result<Option<usize>> {
         for group in (0..self.groups.len()).filter(|group| *group != except) {
             if let Some(refused) = self.take_group(group, Limit::Once, guards).await? {
                 return Ok(Some(refused));
@@ -342,10 +389,10 @@ impl Plan {
 
     /// Returns an error if this call itself holds the refused lock, through another client of the same store. Such a
     /// call could never succeed.
-    async fn check_same_lock(&self, refused: usize, guards: &Guards) -> Result<()> {
+    async fn check_same_lock<S>(&self, refused: usize, guards: &Guards<S>) -> Result<()> {
         let lock = &self.locks[refused];
         let key = lock.key()?;
-        let Some(ours) = guards.iter().flatten().find(|guard| guard.key() == key) else { return Ok(()) };
+        let Some(ours) = guards.iter().flatten().find(|guard| guard.key() == key.as_str()) else { return Ok(()) };
         let (owner, shown) = (ours.holding().id.to_string(), key.clone());
         // If the state of the lock cannot be read, the call continues to wait.
         let state = lock.handle().query(|backend| Box::pin(async move { backend.show(&shown).await })).await;

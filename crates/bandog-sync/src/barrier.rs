@@ -10,8 +10,9 @@ use futures_util::future::{Either, select};
 use self::state::{Arrivals, Party, Position, Visit};
 use crate::{
     Client, Guard, Notifications,
-    pause::{at_most, check_timer, pause},
+    pause::{at_most, check_limit, check_timer, pause},
     retry::{Retries, backoff},
+    terms::Patience,
 };
 
 /// Maximum number of parties of a barrier.
@@ -95,7 +96,8 @@ impl Client {
 
 impl Barrier {
     pub(crate) fn new(client: &Client, name: &str, parties: u32) -> Self {
-        let record = Key::new(if name.is_empty() { String::new() } else { format!("barrier/{name}") });
+        const WHAT: &str = "the name of a barrier";
+        let record = Key::named(WHAT, name).and_then(|_| Key::named(WHAT, format!("barrier/{name}")));
         Self { client: client.clone(), record, parties, ttl: None }
     }
 
@@ -131,15 +133,7 @@ impl Barrier {
     /// opened, the other parties return.
     pub async fn wait(&self) -> Result<Arrival> {
         check_timer("wait")?;
-        self.client.handle().check_records("wait")?;
-        let record = self.record.as_ref().map_err(Error::clone)?;
-        if !(1..=MAX_PARTIES).contains(&self.parties) {
-            return Err(Error::misused(format!(
-                "the barrier has {} parties; it must have 1 to {MAX_PARTIES}",
-                self.parties
-            ))
-            .at(record));
-        }
+        let record = self.check()?;
         let mut notifications = self.client.subscribe(record)?;
         let mut retries = Retries::up_to(POLL_INTERVAL);
         let (party, mut guard) = self.take_seat(record, &mut retries).await?;
@@ -157,9 +151,12 @@ impl Barrier {
         }
     }
 
-    /// Waits until the barrier opens, for at most `limit`. Returns `None` if it has not opened by then. In that case this
-    /// party leaves the barrier, as if the future of [`Barrier::wait`] were dropped. If the last party arrives at that
-    /// moment, the party may have been counted, and the others pass.
+    /// Waits until the barrier opens, for at most `limit`. The maximum is 365 days. Returns `None` if it has not opened by
+    /// then. In that case this party leaves the barrier, as if the future of [`Barrier::wait`] were dropped. If the last
+    /// party arrives at that moment, the party may have been counted, and the others pass.
+    ///
+    /// If `limit` is zero, the call opens the barrier if only this party is missing. Otherwise it returns `None`, and the
+    /// party was not counted.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -171,32 +168,66 @@ impl Barrier {
     /// ```
     ///
     /// # Errors
-    /// As [`Barrier::wait`].
+    /// As [`Barrier::wait`], and `ErrorKind::Misused` if the limit is too long. With a limit of zero,
+    /// `ErrorKind::Unavailable` if the store does not answer. If `maybe_applied` of that error is true, the party may have
+    /// been counted.
     ///
     /// # Cancel safety
     /// As [`Barrier::wait`].
     pub async fn wait_for(&self, limit: Duration) -> Result<Option<Arrival>> {
         check_timer("wait_for")?;
-        at_most(self.wait(), limit, self.client.clock()).await.transpose()
+        if let Some(limit) = check_limit(limit)? {
+            return at_most(self.wait(), limit, self.client.clock()).await.transpose();
+        }
+        let record = self.check()?;
+        let mut numbers = self.parties * 2;
+        let (party, seat) = loop {
+            if let Some(seated) = self.try_seat(record, &mut numbers).await? {
+                break seated;
+            }
+        };
+        match self.arrive(&seat, record, &mut Visit::new(party), Patience::Once).await? {
+            Position::Passed { is_leader } => Ok(Some(Arrival { is_leader })),
+            Position::Waiting | Position::Absent | Position::Unseated => Ok(None),
+            Position::Unknown => Err(unknown(record)),
+        }
     }
 
-    /// Takes one of the numbered mutexes of this barrier (a *seat*). While the party holds it, its arrival counts. The
-    /// numbers are reused, so that the store does not keep a fence for each call.
+    /// The record, if the name and the number of parties are allowed.
+    fn check(&self) -> Result<&Key> {
+        self.client.handle().check_records("wait")?;
+        let record = self.record.as_ref().map_err(Error::clone)?;
+        if (1..=MAX_PARTIES).contains(&self.parties) {
+            return Ok(record);
+        }
+        let message = format!("the barrier has {} parties; it must have 1 to {MAX_PARTIES}", self.parties);
+        Err(Error::misused(message).at(record))
+    }
+
+    /// Takes a seat, as [`Self::try_seat`].
     async fn take_seat(&self, record: &Key, retries: &mut Retries) -> Result<(Party, Guard)> {
         let mut numbers = self.parties * 2;
         loop {
-            let number = fastrand::u32(..numbers);
-            let mutex = self.client.mutex(format!("{record}/{number}"));
-            let mutex = self.ttl.map_or(mutex.clone(), |ttl| mutex.watchdog(ttl));
-            match mutex.try_lock().await {
-                Ok(Some(guard)) => {
-                    return Ok((Party { number, claim: guard.holding().id, fence: guard.fence() }, guard));
-                }
-                // The mutex has another holder. The range grows, because more parties can wait than the barrier has.
-                Ok(None) => numbers = numbers.saturating_add(1),
+            match self.try_seat(record, &mut numbers).await {
+                Ok(Some(seated)) => return Ok(seated),
+                Ok(None) => {}
                 Err(error) => self.pause_after(error, record, retries).await?,
             }
         }
+    }
+
+    /// Tries to take one of the numbered mutexes of this barrier (a *seat*), with a number below `numbers`. While the party
+    /// holds it, its arrival counts. The numbers are reused, so that the store does not keep a fence for each call.
+    async fn try_seat(&self, record: &Key, numbers: &mut u32) -> Result<Option<(Party, Guard)>> {
+        let number = fastrand::u32(..*numbers);
+        let mutex = self.client.mutex(format!("{record}/{number}"));
+        let mutex = self.ttl.map_or(mutex.clone(), |ttl| mutex.watchdog(ttl));
+        let Some(guard) = mutex.try_lock().await? else {
+            // The mutex has another holder. The range grows, because more parties can wait than the barrier has.
+            *numbers = numbers.saturating_add(1);
+            return Ok(None);
+        };
+        Ok(Some((Party { number, claim: guard.holding().id, fence: guard.fence() }, guard)))
     }
 
     /// Waits on this seat until the barrier opens. Returns `None` if the seat was lost and the party was not counted.
@@ -209,7 +240,7 @@ impl Barrier {
         retries: &mut Retries,
     ) -> Result<Option<Arrival>> {
         loop {
-            match self.arrive(seat, record, visit).await {
+            match self.arrive(seat, record, visit, Patience::Forever).await {
                 Ok(Position::Passed { is_leader }) => return Ok(Some(Arrival { is_leader })),
                 Ok(Position::Unseated) => return Ok(None),
                 Ok(Position::Unknown) => return Err(unknown(record)),
@@ -227,8 +258,9 @@ impl Barrier {
         }
     }
 
-    /// Reads the record, and adds this party if it is not in the record. Returns the position of the party after that.
-    async fn arrive(&self, seat: &Guard, record: &Key, visit: &mut Visit) -> Result<Position> {
+    /// Reads the record, and adds this party if it is not in the record. Returns the position of the party after that. With
+    /// [`Patience::Once`], a party that would have to wait is not added.
+    async fn arrive(&self, seat: &Guard, record: &Key, visit: &mut Visit, patience: Patience) -> Result<Position> {
         let clock = self.client.clock();
         let (mut asked_at, mut lost_swaps) = (clock.now(), 0);
         let (mut present, _) = self.client.read_record(record, &[]).await?;
@@ -247,8 +279,11 @@ impl Barrier {
                 self.remove_absent(&mut arrivals, record).await?;
             }
             let position = arrivals.arrive(visit, self.parties).map_err(|error| error.at(record))?;
-            visit.sends(&arrivals);
             let notifies = matches!(position, Position::Passed { .. });
+            if matches!(patience, Patience::Once) && !notifies {
+                return Ok(position);
+            }
+            visit.sends(&arrivals);
             let held = Some(seat.holding());
             let swap = Swap { held, notifies, ..Swap::new(record.clone(), from, arrivals.to_string()) };
             match self.client.swap_record(swap).await? {

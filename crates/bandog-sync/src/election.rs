@@ -14,7 +14,7 @@ pub use self::{
 };
 use crate::{
     Client, Guard, Mutex,
-    pause::{at_most, check_timer, pause},
+    pause::{at_most, check_limit, check_timer, pause},
     retry::Retries,
 };
 
@@ -74,11 +74,12 @@ impl Client {
 
 impl Election {
     pub(crate) fn new(client: &Client, name: &str) -> Self {
-        let key = if name.is_empty() { String::new() } else { format!("election/{name}") };
+        const WHAT: &str = "the name of an election";
+        let key = format!("election/{name}");
         Self {
             client: client.clone(),
             mutex: client.mutex(&key),
-            record: Key::new(key),
+            record: Key::named(WHAT, name).and_then(|_| Key::named(WHAT, key)),
             text: client.handle().identity.clone(),
         }
     }
@@ -120,39 +121,35 @@ impl Election {
     /// If the future is dropped, the candidate leaves the election.
     pub async fn campaign(&self) -> Result<Leadership> {
         check_timer("campaign")?;
-        self.client.handle().check_records("campaign")?;
-        if self.text.len() > MAX_TEXT {
-            let length = self.text.len();
-            return Err(Error::misused(format!(
-                "the text of a candidate has {length} bytes; at most {MAX_TEXT} are allowed"
-            )));
-        }
-        let record = self.record.as_ref().map_err(Error::clone)?;
+        let record = self.check_candidate()?;
         let mut retries = Retries::up_to(MAX_DELAY);
         loop {
             let guard = self.mutex.lock.acquire_through_outages("a candidate", &mut retries).await?;
-            let leader = Leader::new(&guard, self.text.clone());
-            // If this call is dropped while it writes, the record is deleted before the guard is released.
-            let mut entry = leader::RecordEntry::of(self.client.clone(), record.clone(), leader.to_string());
-            if let Some(version) = self.write(record, &leader, &guard, &mut retries).await? {
-                entry.written(version);
-                return Ok(Leadership::new(entry, guard));
+            if let Some(leadership) = self.lead(record, guard, Some(&mut retries)).await? {
+                return Ok(leadership);
             }
-            // The mutex was lost before the record was written. If the client was closed, this call ends.
-            guard.check_held().or_else(|error| if error.kind() == ErrorKind::Closed { Err(error) } else { Ok(()) })?;
         }
     }
 
-    /// Waits until this candidate is the leader, for at most `limit`. Returns `None` if it is not the leader by then.
+    /// Waits until this candidate is the leader, for at most `limit`. The maximum is 365 days. Returns `None` if it is not
+    /// the leader by then. If `limit` is zero, the call makes one attempt, which succeeds if there is no leader.
     ///
     /// # Errors
-    /// As [`Election::campaign`].
+    /// As [`Election::campaign`], and `ErrorKind::Misused` if the limit is too long. With a limit of zero,
+    /// `ErrorKind::Unavailable` if the store does not answer.
     ///
     /// # Cancel safety
     /// As [`Election::campaign`].
     pub async fn campaign_for(&self, limit: Duration) -> Result<Option<Leadership>> {
         check_timer("campaign_for")?;
-        at_most(self.campaign(), limit, self.client.clock()).await.transpose()
+        if let Some(limit) = check_limit(limit)? {
+            return at_most(self.campaign(), limit, self.client.clock()).await.transpose();
+        }
+        let record = self.check_candidate()?;
+        match self.mutex.try_lock().await? {
+            Some(guard) => self.lead(record, guard, None).await,
+            None => Ok(None),
+        }
     }
 
     /// Waits until this candidate is the leader, runs the body and resigns. If the leadership is lost, the body's future is
@@ -198,6 +195,34 @@ impl Election {
         Observer::new(self.client.clone(), names)
     }
 
+    /// The record, if this candidate may campaign.
+    fn check_candidate(&self) -> Result<&Key> {
+        self.client.handle().check_records("campaign")?;
+        if self.text.len() > MAX_TEXT {
+            let length = self.text.len();
+            return Err(Error::misused(format!(
+                "the text of a candidate has {length} bytes; at most {MAX_TEXT} are allowed"
+            )));
+        }
+        self.record.as_ref().map_err(Error::clone)
+    }
+
+    /// Makes the holder of the mutex the leader. Returns `None` if the mutex was lost before the record was written.
+    /// Without `retries`, an error of the store ends the call.
+    async fn lead(&self, record: &Key, guard: Guard, retries: Option<&mut Retries>) -> Result<Option<Leadership>> {
+        let leader = Leader::new(&guard, self.text.clone());
+        // If this call is dropped while it writes, the record is deleted before the guard is released.
+        let mut entry = leader::RecordEntry::of(self.client.clone(), record.clone(), leader.to_string());
+        if let Some(version) = self.write(record, &leader, &guard, retries).await? {
+            entry.written(version);
+            return Ok(Some(Leadership::new(entry, guard)));
+        }
+        match guard.check_held() {
+            Err(error) if error.kind() == ErrorKind::Closed => Err(error),
+            Ok(()) | Err(_) => Ok(None),
+        }
+    }
+
     /// Writes the leader into the record, while the guard holds the mutex. Returns the version of the record, or `None`
     /// if the mutex was lost.
     async fn write(
@@ -205,7 +230,7 @@ impl Election {
         record: &Key,
         leader: &Leader,
         guard: &Guard,
-        retries: &mut Retries,
+        mut retries: Option<&mut Retries>,
     ) -> Result<Option<Version>> {
         let (value, mut from) = (leader.to_string(), None);
         loop {
@@ -221,7 +246,8 @@ impl Election {
                     from = present.map(|present| present.version);
                 }
                 Ok(Swapped::NotHeld | Swapped::Early(_)) => return Ok(None),
-                Err(error) if error.is_retryable() => {
+                Err(error) => {
+                    let Some(retries) = retries.as_mut().filter(|_| error.is_retryable()) else { return Err(error) };
                     let delay = retries.next_delay();
                     tracing::debug!(%record, %error, retry_in = %rounded(delay), "a candidate could not write the record");
                     match select(guard.lost(), pin!(pause(self.client.handle(), delay))).await {
@@ -229,7 +255,6 @@ impl Election {
                         Either::Right((paused, _)) => paused.map_err(|error| error.during("swap").at(record))?,
                     }
                 }
-                Err(error) => return Err(error),
             }
         }
     }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Kind, Result, SqlStatement};
+use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Kind, Result, SqlStatement};
 use futures_util::future::{Either, select};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
@@ -21,7 +21,6 @@ use crate::{
     caller::Caller,
     engine::{Call, Msg, TurnGrant, Wait},
     handle::Handle,
-    lane::Lane,
     terms::Patience,
     turn::{Turn, lost},
     turn_status::{TurnState, TurnStatus},
@@ -45,12 +44,12 @@ pub struct Guard<S = ExclusiveHold> {
 }
 
 /// The sharing of a mutex, of the writer of a read-write lock, and of a leader: no one else holds the lock.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum ExclusiveHold {}
 
-/// The sharing of a reader and of permits: others can hold the lock at the same time. The guards of several locks have it
-/// too, because the locks can be of any kind.
-#[derive(Debug)]
+/// The sharing of a reader and of permits: others can hold the lock at the same time. A list of locks of different kinds
+/// ([`crate::all`]) has it too.
+#[derive(Debug, Clone)]
 pub enum SharedHold {}
 
 impl<S> Guard<S> {
@@ -67,13 +66,14 @@ impl<S> Guard<S> {
 
     /// The lock's name, without the client's prefix.
     pub fn name(&self) -> &str {
-        let key = self.key().as_str();
+        let key = self.key();
         key.strip_prefix(self.handle.prefix()).unwrap_or(key)
     }
 
-    /// The lock's key in the store: its name with the client's prefix.
-    pub fn key(&self) -> &Key {
-        self.turn.key()
+    /// The lock's key in the store: its name with the client's prefix. It is a text for logs, because all calls of a client
+    /// take names without the prefix.
+    pub fn key(&self) -> &str {
+        self.turn.key().as_str()
     }
 
     /// The lock's name, and the id of the claim that holds the lock in the store. A [`Swap`](bandog_core::Swap) can
@@ -157,7 +157,7 @@ impl<S> Guard<S> {
     /// If this future is dropped, the lock is released nevertheless. This is true even before the first poll.
     pub async fn release(self) -> Result<()> {
         let held = self.check_held();
-        self.handle.check_process().map_err(|error| error.at(self.key()))?;
+        self.handle.check_process().map_err(|error| error.at(self.turn.key()))?;
         let Some(mut turn) = Arc::into_inner(self.turn) else { return held };
         let (report, answer) = oneshot::channel();
         turn.report = Some(report);
@@ -186,24 +186,13 @@ impl<S> Guard<S> {
         self.turn.status.lose();
     }
 
-    /// The statement that checks this lock. Readers and holders of permits have none: other holders can have the lock at the
-    /// same time, with greater fences, so the check would say nothing about the order of the writes.
-    pub(crate) async fn statement(&self) -> Result<SqlStatement> {
-        self.check_held()?;
-        match self.turn.slot.lane {
-            Lane::Mutex | Lane::Fair(_) | Lane::Write => {}
-            Lane::Read | Lane::Permits(_) => {
-                let message = "readers and holders of permits share the lock, so a transaction cannot check it; use a \
-                               mutex or the lock of the writer";
-                return Err(Error::misused(message).during("fence").at(self.key()));
-            }
-        }
-        let (holding, fence) = (self.holding(), self.fence());
-        self.handle.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
-    }
-
     pub(crate) fn check_held(&self) -> Result<()> {
         self.turn.check_held()
+    }
+
+    /// Adds the key to an error.
+    pub(crate) fn with_key(&self, error: Error) -> Error {
+        error.at(self.turn.key())
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -235,6 +224,9 @@ impl Guard {
     ///   MySQL and MariaDB, roll it back. [`SqlStatement::refusal`] recognizes this error.
     /// - Renewals and other locks are not delayed by the open transaction.
     ///
+    /// Readers and holders of permits have no such statement: other holders can have the lock at the same time, with
+    /// greater fences, so the check would say nothing about the order of the writes.
+    ///
     /// `docs/postgres.md` has an example, and this page and `docs/mysql.md` say what happens at each isolation level.
     ///
     /// # Errors
@@ -245,12 +237,14 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn fence_sql(&self) -> Result<SqlStatement> {
-        self.statement().await
+        self.check_held()?;
+        let (holding, fence) = (self.holding(), self.fence());
+        self.handle.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
     }
 
     /// Turns the lock of a writer into the lock of a reader. See [`crate::WriteGuard::downgrade`].
     pub(crate) async fn downgrade(self) -> Result<Guard<SharedHold>> {
-        let key = self.key().clone();
+        let key = self.turn.key().clone();
         let Some(turn) = Arc::into_inner(self.turn) else {
             let message = "the owner has other guards of this lock, so it cannot become a read lock";
             return Err(Error::misused(message).during("downgrade").at(&key));
@@ -283,7 +277,7 @@ impl From<Guard> for Guard<SharedHold> {
 impl<S> fmt::Debug for Guard<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut guard = f.debug_struct("Guard");
-        guard.field("key", self.key()).field("fence", &self.fence().get()).field("lost", &self.is_lost()).finish()
+        guard.field("key", &self.key()).field("fence", &self.fence().get()).field("lost", &self.is_lost()).finish()
     }
 }
 

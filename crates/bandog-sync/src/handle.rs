@@ -3,6 +3,7 @@
 use std::{
     fmt,
     num::NonZeroU8,
+    panic::AssertUnwindSafe,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -42,9 +43,9 @@ pub(crate) struct Handle {
     prefix: String,
     /// The client's program and machine, as `program@host`.
     pub(crate) identity: String,
-    /// What the store has for the grid, which does not use the engine.
-    pub(crate) structures: Option<Arc<dyn Structures>>,
-    pub(crate) messages: Option<Arc<dyn Messages>>,
+    /// What the store has for the grid, which does not use the engine. A backend is valid after a panic.
+    pub(crate) structures: AssertUnwindSafe<Option<Arc<dyn Structures>>>,
+    pub(crate) messages: AssertUnwindSafe<Option<Arc<dyn Messages>>>,
     /// The terms (such as the ttl) of a lock for which the user has set no options.
     terms: Terms,
     /// The next number. The engine takes the numbers of claims from the same counter as the handle takes tickets (the
@@ -97,8 +98,8 @@ impl Handle {
             process: HomeProcess::current(),
             prefix,
             identity,
-            structures,
-            messages: channels,
+            structures: AssertUnwindSafe(structures),
+            messages: AssertUnwindSafe(channels),
             terms,
             numbers,
             latches: Arc::default(),
@@ -194,10 +195,15 @@ impl Handle {
         answer.await.map_err(|_| Error::closed())
     }
 
-    /// The key for a name: the prefix and the name.
+    /// The key of a lock: the prefix and the name.
     pub(crate) fn key(&self, name: &str) -> Result<Key> {
-        let key = Key::new(name)?;
-        if self.prefix.is_empty() { Ok(key) } else { Key::new(format!("{}{name}", self.prefix)) }
+        self.key_of("the name of a lock", name)
+    }
+
+    /// The key for a name: the prefix and the name. `what` is the name of the name in the error message.
+    pub(crate) fn key_of(&self, what: &str, name: &str) -> Result<Key> {
+        let key = Key::named(what, name)?;
+        if self.prefix.is_empty() { Ok(key) } else { Key::named(what, format!("{}{name}", self.prefix)) }
     }
 
     pub(crate) fn prefix(&self) -> &str {

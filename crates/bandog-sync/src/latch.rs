@@ -3,15 +3,15 @@
 use std::{future::poll_fn, num::NonZeroU64, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bandog_core::{
-    Backend, Clock, Error, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, MAX_TTL, Moment, OperationId,
-    Pattern, Result,
+    Backend, Clock, Error, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, Moment, OperationId, Pattern,
+    Result,
 };
 use futures_util::future::{Either, select};
 use tokio::time;
 
 use self::turns::Operation;
 pub(crate) use self::turns::Operations;
-use crate::{Client, Notifications, engine::FIRST_ANSWER, retry::backoff};
+use crate::{Client, Notifications, engine::FIRST_ANSWER, pause::check_limit, retry::backoff};
 
 mod turns;
 
@@ -68,7 +68,7 @@ impl Client {
     /// The count-down latch with this name. If the name is not allowed, each call of the latch returns
     /// `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn latch(&self, name: impl AsRef<str>) -> Latch {
-        Latch { client: self.clone(), key: self.handle().key(name.as_ref()) }
+        Latch { client: self.clone(), key: self.handle().key_of("the name of a latch", name.as_ref()) }
     }
 
     /// The latches that are not open and whose names match the pattern, sorted by name.
@@ -211,14 +211,7 @@ impl Latch {
     /// # Cancel safety
     /// As [`Latch::wait`].
     pub async fn wait_for(&self, limit: Duration) -> Result<bool> {
-        if limit > MAX_TTL {
-            return Err(Error::misused(format!(
-                "the wait is {limit:?}; at most 365 days are allowed (wait() has no limit)"
-            )));
-        }
-        if limit.is_zero() {
-            return Ok(self.count().await? == 0);
-        }
+        let Some(limit) = check_limit(limit)? else { return Ok(self.count().await? == 0) };
         let now = self.client.clock().now();
         self.wait_until(Some(now + limit)).await
     }

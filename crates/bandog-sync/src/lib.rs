@@ -48,7 +48,7 @@ mod turn;
 mod turn_status;
 mod unused;
 
-pub use all::{All, AllGuard, AnyLock, all};
+pub use all::{All, AllGuard, AnyLock, IntoAnyLock, all};
 pub use barrier::{Arrival, Barrier};
 pub use client::Client;
 pub use detached::Token;

@@ -4,7 +4,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use bandog_core::{Error, Key, Kind, MAX_TTL, Result, check_ttl, rounded};
+use bandog_core::{Error, Key, Kind, Result, check_ttl, rounded};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
@@ -14,7 +14,7 @@ use crate::{
     engine::{Call, Msg, TurnGrant, Wait},
     handle::Handle,
     lane::{Lane, OwnedAs, SlotId},
-    pause::pause,
+    pause::{check_limit, pause},
     retry::Retries,
     terms::{Patience, Terms, Ticket},
     turn::Turn,
@@ -115,12 +115,7 @@ impl Lock {
     /// Waits for the lock, for at most this time. If the time is zero, the call ends with the first answer of the
     /// store.
     pub(crate) async fn try_acquire_for<S>(&self, limit: Duration) -> Result<Option<Guard<S>>> {
-        if limit > MAX_TTL {
-            return Err(Error::misused(format!(
-                "the wait is {limit:?}; at most 365 days are allowed (lock() has no limit)"
-            )));
-        }
-        self.request(if limit.is_zero() { Patience::Once } else { Patience::For(limit) }).await
+        self.request(check_limit(limit)?.map_or(Patience::Once, Patience::For)).await
     }
 
     /// Locks, runs the body and releases the lock. If the lock is lost, the body is dropped.

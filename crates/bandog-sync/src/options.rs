@@ -105,7 +105,7 @@ impl ClientOptions {
     }
 
     /// The name of this client in the store's registry. Operators see this name when they ask which program holds a
-    /// lock. Default: the name of the running program.
+    /// lock, so it must not be empty or blank. Default: the name of the running program.
     #[must_use]
     pub fn program(mut self, name: impl Into<String>) -> Self {
         self.program = Some(name.into());
@@ -136,13 +136,17 @@ impl ClientOptions {
     /// Checks the values of these options, as [`ClientOptions::over`] does.
     ///
     /// # Errors
-    /// `ErrorKind::Misused`: the ttl or the prefix is not allowed, or `local_turns` or `max_waiting` is 0.
+    /// `ErrorKind::Misused`: the ttl, the prefix or the program's name is not allowed, or `local_turns` or `max_waiting`
+    /// is 0.
     pub fn check(&self) -> Result<()> {
         check_ttl("the watchdog's ttl", self.watchdog)?;
         prefix::check(&self.prefix)?;
         self.fences()?;
         if self.max_waiting == 0 {
             return Err(Error::misused("max_waiting is 0; it must be at least 1"));
+        }
+        if let Some(program) = self.program.as_ref().filter(|program| program.trim().is_empty()) {
+            return Err(Error::misused(format!("the name of the program is {program:?}; it must not be blank")));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, future::poll_fn, pin::pin, task::Poll, time::Duration};
 
-use bandog_core::{Clock, Error, Result};
+use bandog_core::{Clock, Error, MAX_TTL, Result};
 use futures_util::future::{Either, select};
 use tokio::{runtime, time};
 
@@ -34,6 +34,17 @@ pub(crate) fn check_timer(call: &str) -> Result<()> {
         Error::misused(format!("{call}() uses Tokio's timers for its retries; call it in a Tokio runtime"))
             .caused_by(source)
     })
+}
+
+/// Checks the limit of a wait, which is the same for all calls that have one. `None` stands for zero: the call makes one
+/// attempt, and waits for no other client.
+pub(crate) fn check_limit(limit: Duration) -> Result<Option<Duration>> {
+    if limit > MAX_TTL {
+        return Err(Error::misused(format!(
+            "the wait is {limit:?}; at most 365 days are allowed (the call without a limit waits longer)"
+        )));
+    }
+    Ok(Some(limit).filter(|limit| !limit.is_zero()))
 }
 
 /// Waits for this time. Returns an error if the client ends before that.

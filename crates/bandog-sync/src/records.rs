@@ -9,8 +9,10 @@ use bandog_core::{
 
 use crate::{Client, Notifications};
 
-/// The records of a client's store. Created by [`Client::records`]. The keys of records have no prefix of the client here.
-/// The key of a lock in a [`Holding`] has the prefix, as in the result of [`crate::Guard::holding`].
+/// The records of a client's store. Created by [`Client::records`]. The methods are those of the trait [`Records`].
+///
+/// A [`Key`] is a name here, without the client's prefix: the calls add the prefix, and [`Records::names`] removes it. A
+/// [`Holding`] is passed as [`crate::Guard::holding`] returns it.
 ///
 /// ```
 /// use bandog::{Key, backend::{Records, Swap}};

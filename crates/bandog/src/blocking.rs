@@ -22,14 +22,15 @@
 //!   `block_in_place`, calls that wait are allowed.
 //! - The only way to cancel a waiting call is to call [`Client::close`] from another thread. If a program does not
 //!   handle Ctrl-C, Ctrl-C ends the process, and the locks of the process expire after their ttl.
+//! - `Client::singleton` and `Guard::watchdog_while` are async only, because they take async functions.
 //!
 //! The module `blocking` of the crate `bandog-sync` explains each of these points. The types of that module are
 //! re-exported here.
 
 #[doc(inline)]
 pub use bandog_sync::blocking::{
-    All, AllGuard, AnyLock, Barrier, Client, Election, Expiring, Guard, Latch, Leadership, Lost, Mutex, Observer,
-    RwLock, Semaphore, WriteGuard, all,
+    All, AllGuard, AnyLock, Barrier, Client, ClientRecords, Election, Expiring, Guard, Latch, Leadership, Lost, Mutex,
+    Notifications, Observer, RwLock, Semaphore, WriteGuard, all,
 };
 
 use crate::{ConnectOptions, Result};

@@ -94,8 +94,8 @@ pub use bandog_macros::{locked, scheduled};
 pub use bandog_net::Credentials;
 #[doc(inline)]
 pub use bandog_sync::{
-    All, AllGuard, AnyLock, Arrival, Barrier, Client, Election, ExclusiveHold, Expiring, Guard, Health, Latch, Leader,
-    Leadership, Lost, Mutex, Observer, Owner, RwLock, Semaphore, SharedHold, Token, WriteGuard, all,
+    All, AllGuard, AnyLock, Arrival, Barrier, Client, Election, ExclusiveHold, Expiring, Guard, Health, IntoAnyLock,
+    Latch, Leader, Leadership, Lost, Mutex, Observer, Owner, RwLock, Semaphore, SharedHold, Token, WriteGuard, all,
 };
 
 pub use self::connect::{ConnectOptions, connect};

@@ -147,7 +147,7 @@ pub async fn until_lost<R>(mut lost: Lost, body: impl Future<Output = R>) -> Opt
 /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
 pub async fn end<R>(guard: impl Into<Guard<SharedHold>>, value: Option<R>, otherwise: Otherwise<R>) -> R {
     let guard = guard.into();
-    let key = guard.key().clone();
+    let key = guard.holding().key;
     let released = guard.release().await;
     // If the body held the lock to its end, its value is returned even if the release fails.
     value.unwrap_or_else(|| (otherwise.failed)(released.err().unwrap_or_else(|| Error::lost(&key))))
@@ -216,7 +216,7 @@ pub mod blocking {
     /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
     pub fn end<R>(guard: impl Into<Guard<SharedHold>>, value: R, otherwise: Otherwise<R>) -> R {
         let guard = guard.into();
-        let (key, lost) = (guard.key().clone(), guard.is_lost());
+        let (key, lost) = (guard.holding().key, guard.is_lost());
         let released = guard.release();
         // If the body held the lock to its end, its value is returned even if the release fails.
         if lost { (otherwise.failed)(released.err().unwrap_or_else(|| Error::lost(&key))) } else { value }

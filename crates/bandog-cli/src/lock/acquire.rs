@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{All, AllGuard, Result};
+use bandog::{All, AllGuard, Result, SharedHold};
 use rustix::process::Signal;
 
 use crate::{signals::Signals, store::until_answered};
@@ -42,7 +42,7 @@ pub(crate) async fn acquire<G>(
 
 /// Takes the locks: waits for at most `wait`, or without a limit if `wait` is none. None if other clients held one of them
 /// for the whole wait.
-pub(super) async fn lock(locks: &All, wait: Option<Duration>) -> Result<Option<AllGuard>> {
+pub(super) async fn lock(locks: &All<SharedHold>, wait: Option<Duration>) -> Result<Option<AllGuard<SharedHold>>> {
     match wait {
         Some(wait) => until_answered(Instant::now() + wait, async |rest| locks.try_lock_for(rest).await).await,
         None => locks.lock().await.map(Some),

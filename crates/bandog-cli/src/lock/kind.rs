@@ -105,7 +105,7 @@ impl From<Handle> for AnyLock {
         match handle {
             Handle::Mutex(mutex) => mutex.into(),
             Handle::Read(lock) => Self::read(&lock),
-            Handle::Write(lock) => Self::write(&lock),
+            Handle::Write(lock) => AnyLock::write(&lock).into(),
             Handle::Permits(semaphore) => semaphore.into(),
         }
     }

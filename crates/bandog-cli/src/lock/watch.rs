@@ -1,7 +1,7 @@
 //! Watches the child and the lock, and terminates the child when the lock is in danger.
 
 use bandog::{
-    AllGuard,
+    AllGuard, SharedHold,
     backend::{Clock, Moment},
 };
 use tokio::time::{interval, sleep};
@@ -38,7 +38,7 @@ pub(super) enum LockDanger {
 /// Watches until the child has ended, or until the lock is in danger. In the second case, this function terminates the
 /// child, because the child must not outlive the lock.
 pub(super) async fn watch(
-    guard: &AllGuard,
+    guard: &AllGuard<SharedHold>,
     processes: &mut ProcessTree,
     signals: &mut Signals,
     grace: Grace,
@@ -74,7 +74,7 @@ pub(super) async fn watch(
 /// Sends TERM to all processes, and later KILL to the processes that still run. Returns the processes that cannot be
 /// killed.
 async fn end(
-    guard: &AllGuard,
+    guard: &AllGuard<SharedHold>,
     processes: &mut ProcessTree,
     signals: &mut Signals,
     grace: Grace,
@@ -117,18 +117,18 @@ struct Deadline {
 }
 
 impl Deadline {
-    fn of(guard: &AllGuard) -> Self {
+    fn of(guard: &AllGuard<SharedHold>) -> Self {
         let clock = Clock::system();
         Self { clock, latest: clock.now() + guard.remaining() }
     }
 
     /// Reads the present deadline of the lock. Each renewal moves the deadline.
-    fn observe(&mut self, guard: &AllGuard) {
+    fn observe(&mut self, guard: &AllGuard<SharedHold>) {
         self.latest = self.latest.max(self.clock.now() + guard.remaining());
     }
 
     /// The reason why the lock is in danger. Call this when the lock is lost or about to expire.
-    fn danger(&self, guard: &AllGuard) -> LockDanger {
+    fn danger(&self, guard: &AllGuard<SharedHold>) -> LockDanger {
         if !guard.is_lost() {
             return LockDanger::Expiring;
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{Inspect, Pattern};
-use bandog_sync::{All, AnyLock, Client, all};
+use bandog_sync::{All, AnyLock, Client, SharedHold, all};
 
 use super::admin::can_evict;
 use crate::{
@@ -21,7 +21,7 @@ const PERMITS: u32 = 2;
 fn locks(client: &Client) -> [AnyLock; 3] {
     let [account, book, copy] = NAMES;
     let permits = client.semaphore(copy, PERMITS).permits(PERMITS);
-    [client.mutex(account).into(), AnyLock::write(&client.rwlock(book)), permits.into()]
+    [client.mutex(account).into(), AnyLock::write(&client.rwlock(book)).into(), permits.into()]
 }
 
 /// The names that are held.
@@ -56,7 +56,7 @@ pub async fn all_or_nothing<W: World>(world: &W) -> Law {
         let waiting = tokio::spawn(async move { waiting.lock().await });
         busy_lock.release().await?;
         let guard = within(MAX_WAIT, "the call that waits", waiting).await.expect("the task does not panic")?;
-        assert_eq!(guard.guards().iter().map(|guard| guard.key().as_str()).collect::<Vec<_>>(), NAMES);
+        assert_eq!(guard.guards().iter().map(|guard| guard.key()).collect::<Vec<_>>(), NAMES);
         assert_eq!(held(&backend).await?.len(), NAMES.len());
         guard.release().await?;
         assert!(held(&backend).await?.is_empty(), "after the release");
@@ -66,7 +66,7 @@ pub async fn all_or_nothing<W: World>(world: &W) -> Law {
 }
 
 /// Takes locks again and again.
-async fn circle(locks: All, turns: u32) -> Result<(), bandog_core::Error> {
+async fn circle(locks: All<SharedHold>, turns: u32) -> Result<(), bandog_core::Error> {
     for _ in 0..turns {
         let guard = locks.lock().await?;
         tokio::task::yield_now().await;

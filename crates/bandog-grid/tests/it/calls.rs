@@ -85,7 +85,7 @@ async fn names_have_the_prefix_of_the_client() {
     assert_eq!(server.cmd(&["HGET", "shop:users", "7"]).text(), "\"ann\"");
     // Redisson, too, adds its prefix to the name of the lock, which contains the name of the map with the prefix.
     let guard = map.lock(&7).unwrap().lock().await.unwrap();
-    assert_eq!(guard.key().as_str(), "shop:{shop:users}:CZmHU+o3Ji9g5RfsvLaFIQ:lock");
+    assert_eq!(guard.key(), "shop:{shop:users}:CZmHU+o3Ji9g5RfsvLaFIQ:lock");
     guard.release().await.unwrap();
 }
 

@@ -12,8 +12,9 @@ pub const MAX_NAME: usize = 200;
 
 /// Checks the name of a job.
 pub(crate) fn check_name(name: &str) -> Result<()> {
-    let fits = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
-    if fits { Ok(()) } else { Err(Error::misused("a job's name must have 1 to 200 bytes and no control characters")) }
+    let fits = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control) && !name.trim().is_empty();
+    let wrong = "a job's name must have 1 to 200 bytes and no control characters, and must not be blank";
+    if fits { Ok(()) } else { Err(Error::misused(wrong)) }
 }
 
 /// The body of a job: a function that creates the future of one attempt. The future resolves to the failure, or to none

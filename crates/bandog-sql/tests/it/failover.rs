@@ -129,7 +129,7 @@ async fn with_synchronous_replication_a_failover_loses_no_lock() {
     stop.send_replace(true);
     let guards = tokio::time::timeout(SOON, taking).await.unwrap().unwrap();
     for guard in &guards {
-        assert!(try_lock(&other, guard.key().as_str()).await.is_none(), "{} was granted twice", guard.key());
+        assert!(try_lock(&other, guard.key()).await.is_none(), "{} was granted twice", guard.key());
     }
     assert!(!guards.iter().any(Guard::is_lost), "a guard was lost");
     for guard in guards {

@@ -104,20 +104,7 @@ async fn a_waiter_in_the_queue_does_not_hold_the_lock_and_does_not_disturb_its_h
 }
 
 #[tokio::test]
-async fn a_lock_with_several_holders_cannot_be_checked() {
-    let database = Database::new();
-    let client = database.client("").await;
-    let reader = bandog::all([bandog::AnyLock::read(&client.rwlock("r"))]).lock().await.unwrap();
-    let permits = bandog::all([client.semaphore("s", 2)]).lock().await.unwrap();
-    for guard in [&reader, &permits] {
-        assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Misused);
-        let mut connection = database.connection().await;
-        let mut tx = connection.begin().await.unwrap();
-        write(&mut tx, "unchecked").await;
-        assert_eq!(guard.fence_in(&mut tx).await.unwrap_err().kind(), ErrorKind::Misused);
-        tx.commit().await.unwrap(); // The server rolls it back.
-    }
-    assert_eq!(database.writes(), "");
+async fn a_lock_in_a_file_cannot_be_checked() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = bandog::connect(format!("sqlite:{}/locks.db", folder.path().display())).await.unwrap();
     let guard = sqlite.mutex("k").lock().await.unwrap();

@@ -101,7 +101,7 @@ impl Handle {
         match self {
             Self::Mutex(mutex) => mutex.into(),
             Self::Read(lock) => AnyLock::read(lock),
-            Self::Write(lock) => AnyLock::write(lock),
+            Self::Write(lock) => AnyLock::write(lock).into(),
             Self::Permits(permits) => permits.into(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bandog_core::{Fence, Result, SqlStatement};
 use futures_util::future::join_all;
 
-use crate::{Expiring, Guard, Lost, guard::SharedHold};
+use crate::{ExclusiveHold, Expiring, Guard, Lost};
 
 /// Several held locks. They stay held until this guard is released or dropped, or until one of them is lost.
 ///
@@ -15,17 +15,17 @@ use crate::{Expiring, Guard, Lost, guard::SharedHold};
 /// The drop of a guard releases the locks in the background. [`AllGuard::release`] does the same and reports the result.
 #[derive(Debug)]
 #[must_use = "the locks are released as soon as their guard is dropped"]
-pub struct AllGuard {
-    guards: Vec<Guard<SharedHold>>,
+pub struct AllGuard<S = ExclusiveHold> {
+    guards: Vec<Guard<S>>,
 }
 
-impl AllGuard {
-    pub(super) fn new(guards: Vec<Guard<SharedHold>>) -> Self {
+impl<S> AllGuard<S> {
+    pub(super) fn new(guards: Vec<Guard<S>>) -> Self {
         Self { guards }
     }
 
     /// The guards of the single locks, in the order in which the locks were given to [`crate::all`].
-    pub fn guards(&self) -> &[Guard<SharedHold>] {
+    pub fn guards(&self) -> &[Guard<S>] {
         &self.guards
     }
 
@@ -85,18 +85,6 @@ impl AllGuard {
         Expiring::of_any(self.guards.iter().map(|guard| guard.expiring(grace)))
     }
 
-    /// The statements that check the locks in your own transaction, in the order in which the locks were given to
-    /// [`crate::all`]. See [`Guard::fence_sql`].
-    ///
-    /// # Errors
-    /// As [`Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a reader's or a semaphore.
-    ///
-    /// # Cancel safety
-    /// Dropping the future changes nothing.
-    pub async fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
-        join_all(self.guards.iter().map(Guard::statement)).await.into_iter().collect()
-    }
-
     /// Extends the fixed leases of all locks. Returns the first error, in the order in which the locks were given to
     /// [`crate::all`]; the other locks are extended nevertheless. See [`Guard::extend`].
     ///
@@ -132,5 +120,33 @@ impl AllGuard {
 
     pub(crate) fn check_held(&self) -> Result<()> {
         self.guards.iter().try_for_each(Guard::check_held)
+    }
+
+    pub(crate) fn into_guards(self) -> Vec<Guard<S>> {
+        self.guards
+    }
+}
+
+impl AllGuard {
+    /// The statements that check the locks in your own transaction, in the order in which the locks were given to
+    /// [`crate::all`]. See [`Guard::fence_sql`].
+    ///
+    /// Readers and permits have no such statement, so the guard of a list with one of them has not this method:
+    ///
+    /// ```compile_fail,E0599
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::testing::client();
+    /// let guard = bandog::all([client.semaphore("gpu", 5)]).lock().await?;
+    /// let statements = guard.fence_sql().await; // does not compile
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Guard::fence_sql`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
+        join_all(self.guards.iter().map(Guard::fence_sql)).await.into_iter().collect()
     }
 }

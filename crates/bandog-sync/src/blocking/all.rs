@@ -1,16 +1,17 @@
 //! Several locks at once, for code without async.
 
-use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
+use std::time::Duration;
 
 use bandog_core::{Fence, Result, SqlStatement};
+use futures_util::future::join_all;
 
 use super::{
-    Expiring, Lost, Mutex, RwLock, Semaphore,
+    Expiring, Guard, Lost, Mutex, RwLock, Semaphore,
     lock::by_this_thread,
     thread,
     wait::{answer, wait},
 };
-use crate::lock::Lock;
+use crate::{ExclusiveHold, IntoAnyLock, SharedHold, all::any_lock, lock::Lock};
 
 /// Several locks that a thread takes together: all of them or none. See [`crate::all`].
 ///
@@ -23,47 +24,48 @@ use crate::lock::Lock;
 /// guard.release()
 /// # }
 /// ```
-pub fn all(locks: impl IntoIterator<Item = impl Into<AnyLock>>) -> All {
-    All { all: crate::All::of(locks.into_iter().map(|lock| lock.into().0).collect()) }
+pub fn all<S>(locks: impl IntoIterator<Item = impl IntoAnyLock<AnyLock = AnyLock<S>>>) -> All<S> {
+    All { all: crate::All::of(locks.into_iter().map(|lock| lock.into_any_lock().0.lock).collect()) }
 }
 
-/// A lock of any kind, for [`all`].
+/// A lock of any kind, for [`all`]. See [`crate::AnyLock`].
 #[derive(Debug, Clone)]
-pub struct AnyLock(Lock);
+pub struct AnyLock<S = SharedHold>(crate::AnyLock<S>);
 
-impl From<Mutex> for AnyLock {
-    fn from(mutex: Mutex) -> Self {
-        Self(mutex.lock)
-    }
-}
-
-impl From<&Mutex> for AnyLock {
-    fn from(mutex: &Mutex) -> Self {
-        Self(mutex.lock.clone())
-    }
-}
-
-impl From<Semaphore> for AnyLock {
-    fn from(semaphore: Semaphore) -> Self {
-        Self(semaphore.semaphore.lock)
-    }
-}
-
-impl From<&Semaphore> for AnyLock {
-    fn from(semaphore: &Semaphore) -> Self {
-        Self(semaphore.semaphore.lock.clone())
+impl<S> AnyLock<S> {
+    fn of(lock: Lock) -> Self {
+        Self(crate::AnyLock::of(lock))
     }
 }
 
 impl AnyLock {
     /// A read-write lock that is taken as a reader.
     pub fn read(lock: &RwLock) -> Self {
-        Self(lock.read.clone())
+        Self::of(lock.read.clone())
     }
+}
 
+impl AnyLock<ExclusiveHold> {
     /// A read-write lock that is taken as a writer. The guard of such a lock cannot be downgraded.
     pub fn write(lock: &RwLock) -> Self {
-        Self(lock.write.clone())
+        Self::of(lock.write.clone())
+    }
+}
+
+impl<S> IntoAnyLock for AnyLock<S> {
+    type AnyLock = Self;
+
+    fn into_any_lock(self) -> Self {
+        self
+    }
+}
+
+any_lock!(Mutex, mutex => mutex.lock, ExclusiveHold, SharedHold);
+any_lock!(Semaphore, semaphore => semaphore.semaphore.lock, SharedHold);
+
+impl From<AnyLock<ExclusiveHold>> for AnyLock {
+    fn from(lock: AnyLock<ExclusiveHold>) -> Self {
+        Self(lock.0.into())
     }
 }
 
@@ -71,17 +73,17 @@ impl AnyLock {
 ///
 /// If the thread already holds some of the locks, it gets other guards of these locks immediately.
 #[derive(Debug, Clone)]
-pub struct All {
-    all: crate::All,
+pub struct All<S = ExclusiveHold> {
+    all: crate::All<S>,
 }
 
-impl All {
+impl<S> All<S> {
     /// Waits until no other thread holds any of the locks, and takes them.
     ///
     /// # Errors
     /// As [`Mutex::lock`], for the first lock that cannot be taken. `ErrorKind::Misused` also if there is no lock, or if
     /// the same lock is given twice.
-    pub fn lock(&self) -> Result<AllGuard> {
+    pub fn lock(&self) -> Result<AllGuard<S>> {
         wait(self.by_this_thread()?.lock()).map(AllGuard::new)
     }
 
@@ -89,7 +91,7 @@ impl All {
     ///
     /// # Errors
     /// As [`All::lock`], and `ErrorKind::Unavailable` if a store does not answer within one request timeout.
-    pub fn try_lock(&self) -> Result<Option<AllGuard>> {
+    pub fn try_lock(&self) -> Result<Option<AllGuard<S>>> {
         self.try_lock_for(Duration::ZERO)
     }
 
@@ -98,7 +100,7 @@ impl All {
     ///
     /// # Errors
     /// As [`All::lock`], and `ErrorKind::Unavailable` if a store gave no answer within `limit`.
-    pub fn try_lock_for(&self, limit: Duration) -> Result<Option<AllGuard>> {
+    pub fn try_lock_for(&self, limit: Duration) -> Result<Option<AllGuard<S>>> {
         let all = self.by_this_thread()?;
         let (locks, handle) = all.size()?;
         // The engines end the call earlier than this: only the calls without a wait can take a request timeout each.
@@ -112,17 +114,17 @@ impl All {
     ///
     /// # Errors
     /// As [`All::lock`], and `ErrorKind::Lost` if one of the locks was lost before the body ended.
-    pub fn run<T>(&self, body: impl FnOnce(&AllGuard) -> T) -> Result<T> {
+    pub fn run<T>(&self, body: impl FnOnce(&AllGuard<S>) -> T) -> Result<T> {
         let guard = self.lock()?;
         let value = body(&guard);
-        guard.guard.check_held()?;
+        guard.guards.iter().try_for_each(Guard::check_held)?;
         // The locks were held until the body ended, so the value is valid even if a release fails.
         let _ = guard.release();
         Ok(value)
     }
 
     /// The same locks, with the calling thread as their owner.
-    fn by_this_thread(&self) -> Result<crate::All> {
+    fn by_this_thread(&self) -> Result<crate::All<S>> {
         self.all.map(by_this_thread)
     }
 }
@@ -131,63 +133,56 @@ impl All {
 /// lost. A guard cannot be sent to another thread. See [`crate::AllGuard`].
 #[derive(Debug)]
 #[must_use = "the locks are released as soon as their guard is dropped"]
-pub struct AllGuard {
-    guard: crate::AllGuard,
-    /// Makes this type `Sync` but not `Send`, like a `MutexGuard`.
-    not_send: PhantomData<MutexGuard<'static, ()>>,
+pub struct AllGuard<S = ExclusiveHold> {
+    guards: Vec<Guard<S>>,
 }
 
-impl AllGuard {
-    fn new(guard: crate::AllGuard) -> Self {
-        Self { guard, not_send: PhantomData }
+impl<S> AllGuard<S> {
+    fn new(guard: crate::AllGuard<S>) -> Self {
+        Self { guards: guard.into_guards().into_iter().map(Guard::new).collect() }
+    }
+
+    /// The guards of the single locks, in the order in which the locks were given to [`all`].
+    pub fn guards(&self) -> &[Guard<S>] {
+        &self.guards
     }
 
     /// The fencing tokens of the locks, in the order in which the locks were given to [`all`].
     pub fn fences(&self) -> Vec<Fence> {
-        self.guard.fences()
+        self.guards.iter().map(Guard::fence).collect()
     }
 
     /// The fencing token of the lock with this index, in the order in which the locks were given to [`all`]. `None` if
     /// there is no lock with this index.
     pub fn fence(&self, index: usize) -> Option<Fence> {
-        self.guard.fence(index)
+        self.guards.get(index).map(Guard::fence)
     }
 
     /// Whether one of the locks is lost. Once this call has returned true, it always returns true. This call reads the
     /// clock, and does no I/O.
     pub fn is_lost(&self) -> bool {
-        self.guard.is_lost()
+        self.guards.iter().any(Guard::is_lost)
     }
 
     /// Time until the first lock is lost if no further renewal succeeds. Zero if a lock is lost.
     pub fn remaining(&self) -> Duration {
-        self.guard.remaining()
+        self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
     }
 
     /// The shortest ttl of the locks. See [`crate::AllGuard::ttl`].
     pub fn ttl(&self) -> Duration {
-        self.guard.ttl()
+        self.guards.iter().map(Guard::ttl).min().unwrap_or_default()
     }
 
     /// A handle with which another thread can wait until one of the locks is lost, or until all are released.
     pub fn lost(&self) -> Lost {
-        Lost::of_any(self.guard.guards())
+        Lost::of_any(self.guards.iter().map(|guard| &guard.guard))
     }
 
     /// A handle with which another thread can wait until only `grace` is left before the first lock is lost. See
     /// [`crate::AllGuard::expiring`].
     pub fn expiring(&self, grace: Duration) -> Expiring {
-        Expiring::of_any(self.guard.guards(), grace)
-    }
-
-    /// The statements that check the locks in your own transaction, in the order in which the locks were given to
-    /// [`all`]. See [`crate::Guard::fence_sql`].
-    ///
-    /// # Errors
-    /// As [`super::Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a reader's or a semaphore.
-    pub fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
-        thread::may_block("fence")?;
-        wait(self.guard.fence_sql())
+        Expiring::of_any(self.guards.iter().map(|guard| &guard.guard), grace)
     }
 
     /// Extends the fixed leases of all locks. See [`crate::AllGuard::extend`].
@@ -196,7 +191,7 @@ impl AllGuard {
     /// As [`super::Guard::extend`].
     pub fn extend(&self, ttl: Duration) -> Result<()> {
         thread::may_block("extend")?;
-        wait(self.guard.extend(ttl))
+        wait(join_all(self.guards.iter().map(|guard| guard.guard.extend(ttl)))).into_iter().collect()
     }
 
     /// Releases all locks. If the release of one lock fails, the others are released nevertheless. Returns the first
@@ -206,18 +201,33 @@ impl AllGuard {
     /// As [`super::Guard::release`].
     pub fn release(self) -> Result<()> {
         thread::may_block("release")?;
-        let handles = self.guard.guards().iter().map(crate::Guard::handle);
+        let handles = self.guards.iter().map(|guard| guard.guard.handle());
         let Some((limit, clock)) =
             handles.map(|handle| (handle.profile.request_timeout * 2, handle.clock)).max_by_key(|limit| limit.0)
         else {
             return Ok(());
         };
-        answer(self.guard.release(), limit, clock)
+        let released = join_all(self.guards.into_iter().map(|guard| guard.guard.release()));
+        answer(async { released.await.into_iter().collect() }, limit, clock)
     }
 
     /// Marks the lock with this index as lost, for tests. See [`crate::AllGuard::lose`].
     #[cfg(feature = "test-util")]
     pub fn lose(&self, index: usize) {
-        self.guard.lose(index);
+        if let Some(guard) = self.guards.get(index) {
+            guard.lose();
+        }
+    }
+}
+
+impl AllGuard {
+    /// The statements that check the locks in your own transaction, in the order in which the locks were given to
+    /// [`all`]. See [`crate::AllGuard::fence_sql`].
+    ///
+    /// # Errors
+    /// As [`super::Guard::fence_sql`].
+    pub fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
+        thread::may_block("fence")?;
+        wait(join_all(self.guards.iter().map(|guard| guard.guard.fence_sql()))).into_iter().collect()
     }
 }

@@ -42,7 +42,8 @@ impl Barrier {
         /// Waits until the barrier opens, which is when as many parties wait as the barrier has.
         fn wait() -> Arrival;
 
-        /// Waits until the barrier opens, for at most `limit`. Returns `None` if it has not opened by then.
+        /// Waits until the barrier opens, for at most `limit`. The maximum is 365 days. Returns `None` if it has not
+        /// opened by then. If `limit` is zero, the call opens the barrier if only this party is missing.
         fn wait_for(limit: Duration) -> Option<Arrival>;
     }
 }

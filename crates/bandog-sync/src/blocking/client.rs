@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use bandog_core::{ClientId, Error, Finding, LatchRow, Member, Pattern, Result, Row};
 
-use super::{Barrier, Election, Latch, Mutex, RwLock, Semaphore, calls::blocking_calls, thread, wait::wait};
-use crate::{Health, Owner, Token};
+use super::{
+    Barrier, ClientRecords, Election, Latch, Mutex, RwLock, Semaphore, calls::blocking_calls, thread, wait::wait,
+};
+use crate::{Health, Owner, StoreProfile, Token};
 
 /// A client of one store, for code without async. All clones of this value, and the async [`crate::Client`] from which
 /// this value was created, are the same client.
@@ -65,6 +67,16 @@ impl Client {
     /// A description of the store, without secrets.
     pub fn store(&self) -> &str {
         self.client.store()
+    }
+
+    /// The capabilities of the store of this client. This call does no I/O. See [`crate::Client::profile`].
+    pub fn profile(&self) -> &StoreProfile {
+        self.client.profile()
+    }
+
+    /// The records of this client's store. See [`crate::Client::records`].
+    pub fn records(&self) -> ClientRecords {
+        ClientRecords::new(self.client.records())
     }
 
     /// The lock with this name. The name must have 1 to 1024 bytes, and no control characters. If the name is not

@@ -59,10 +59,11 @@ impl Election {
         wait(self.election.campaign()).map(Leadership::new)
     }
 
-    /// Waits until this candidate is the leader, for at most `limit`. Returns `None` if it is not the leader by then.
+    /// Waits until this candidate is the leader, for at most `limit`. The maximum is 365 days. Returns `None` if it is not
+    /// the leader by then. If `limit` is zero, the call makes one attempt.
     ///
     /// # Errors
-    /// As [`Election::campaign`].
+    /// As [`crate::Election::campaign_for`], and `ErrorKind::Misused` in async code.
     pub fn campaign_for(&self, limit: Duration) -> Result<Option<Leadership>> {
         thread::may_block("campaign")?;
         Ok(wait(self.election.campaign_for(limit))?.map(Leadership::new))
@@ -143,7 +144,7 @@ impl Leadership {
     /// As [`crate::Leadership::resign`], and `ErrorKind::Misused` in async code. In that case the leadership ends in the
     /// background.
     pub fn resign(self) -> Result<()> {
-        thread::may_block("release").map_err(|error| error.at(self.leadership.guard().key()))?;
+        thread::may_block("release").map_err(|error| self.leadership.guard().with_key(error))?;
         let handle = self.leadership.guard().handle();
         let (limit, clock) = (handle.profile.request_timeout * 3, handle.clock);
         answer(self.leadership.resign(), limit, clock)
@@ -173,10 +174,11 @@ impl Observer {
         wait(self.observer.changed())
     }
 
-    /// As [`Observer::changed`], but waits for at most `limit`. Returns `None` if there was no change by then.
+    /// As [`Observer::changed`], but waits for at most `limit`. The maximum is 365 days. Returns `None` if there was no
+    /// change by then. If `limit` is zero, the call reads the leader once.
     ///
     /// # Errors
-    /// As [`Observer::changed`].
+    /// As [`crate::Observer::changed_for`], and `ErrorKind::Misused` in async code.
     pub fn changed_for(&mut self, limit: Duration) -> Result<Option<Option<Leader>>> {
         thread::may_block("read")?;
         wait(self.observer.changed_for(limit))

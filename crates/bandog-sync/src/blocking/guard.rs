@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
-use bandog_core::{Fence, Holding, Key, Result, SqlStatement};
+use bandog_core::{Fence, Holding, Result, SqlStatement};
 
 use super::{
     Expiring, Lost, thread,
@@ -31,7 +31,7 @@ use crate::{ExclusiveHold, SharedHold, Token};
 #[derive(Debug)]
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard<S = ExclusiveHold> {
-    guard: crate::Guard<S>,
+    pub(super) guard: crate::Guard<S>,
     /// Makes this type `Sync` but not `Send`, like a `MutexGuard`.
     not_send: PhantomData<MutexGuard<'static, ()>>,
 }
@@ -52,8 +52,8 @@ impl<S> Guard<S> {
         self.guard.name()
     }
 
-    /// The lock's key in the store: its name with the client's prefix.
-    pub fn key(&self) -> &Key {
+    /// The lock's key in the store: its name with the client's prefix. See [`crate::Guard::key`].
+    pub fn key(&self) -> &str {
         self.guard.key()
     }
 
@@ -111,7 +111,7 @@ impl<S> Guard<S> {
     /// # Errors
     /// As [`crate::Guard::extend`]. `ErrorKind::Misused` also if the call was made in async code.
     pub fn extend(&self, ttl: Duration) -> Result<()> {
-        thread::may_block("extend").map_err(|error| error.at(self.key()))?;
+        thread::may_block("extend").map_err(|error| self.guard.with_key(error))?;
         wait(self.guard.extend(ttl))
     }
 
@@ -120,7 +120,7 @@ impl<S> Guard<S> {
     /// # Errors
     /// As [`crate::Guard::detach`]. `ErrorKind::Misused` also if the call was made in async code; then the lock is released.
     pub fn detach(self) -> Result<Token> {
-        thread::may_block("detach").map_err(|error| error.at(self.key()))?;
+        thread::may_block("detach").map_err(|error| self.guard.with_key(error))?;
         wait(self.guard.detach())
     }
 
@@ -134,7 +134,7 @@ impl<S> Guard<S> {
     /// - `ErrorKind::Closed`: the client was closed with [`super::Client::close`].
     /// - `ErrorKind::Misused`: the call was made in async code. The lock is released in the background.
     pub fn release(self) -> Result<()> {
-        thread::may_block("release").map_err(|error| error.at(self.key()))?;
+        thread::may_block("release").map_err(|error| self.guard.with_key(error))?;
         let (clock, limit) = (self.guard.handle().clock, self.guard.handle().profile.request_timeout * 2);
         answer(self.guard.release(), limit, clock)
     }
@@ -157,12 +157,12 @@ impl Guard {
     /// # Errors
     /// As [`crate::Guard::fence_sql`]. `ErrorKind::Misused` also if the call was made in async code.
     pub fn fence_sql(&self) -> Result<SqlStatement> {
-        thread::may_block("fence").map_err(|error| error.at(self.key()))?;
+        thread::may_block("fence").map_err(|error| self.guard.with_key(error))?;
         wait(self.guard.fence_sql())
     }
 
     pub(super) fn downgrade(self) -> Result<Guard<SharedHold>> {
-        thread::may_block("downgrade").map_err(|error| error.at(self.key()))?;
+        thread::may_block("downgrade").map_err(|error| self.guard.with_key(error))?;
         wait(self.guard.downgrade()).map(Guard::new)
     }
 }

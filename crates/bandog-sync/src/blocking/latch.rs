@@ -47,6 +47,7 @@ impl Latch {
         fn wait() -> ();
 
         /// Waits until the latch is open, for at most `limit`. The maximum is 365 days. Returns whether the latch is open.
+        /// If `limit` is zero, the call polls the count once.
         fn wait_for(limit: Duration) -> bool;
 
         /// Deletes the latch, which opens it. Returns whether it existed.

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bandog_core::{Clock, Result};
+use bandog_core::{Clock, Moment, Result};
 use futures_util::future::select_all;
 
 use super::{thread, wait::wait_at_most};
 use crate::{
     Guard,
+    pause::check_limit,
     turn_status::{TurnState, TurnStatus},
 };
 
@@ -63,7 +64,16 @@ impl Lost {
     /// # Errors
     /// `ErrorKind::Misused` in async code.
     pub fn wait(&self) -> Result<bool> {
-        self.0.wait()
+        self.0.wait(None)
+    }
+
+    /// As [`Lost::wait`], but waits for at most `limit`. The maximum is 365 days. Returns false also if no lock was lost by
+    /// then. If `limit` is zero, the call returns immediately.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused` in async code, and if the limit is too long.
+    pub fn wait_for(&self, limit: Duration) -> Result<bool> {
+        self.0.wait_for(limit)
     }
 }
 
@@ -78,12 +88,26 @@ impl Expiring {
     /// # Errors
     /// `ErrorKind::Misused` in async code.
     pub fn wait(&self) -> Result<bool> {
-        self.0.wait()
+        self.0.wait(None)
+    }
+
+    /// As [`Expiring::wait`], but waits for at most `limit`. The maximum is 365 days. Returns false also if more than the
+    /// grace time is left then. If `limit` is zero, the call returns immediately.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused` in async code, and if the limit is too long.
+    pub fn wait_for(&self, limit: Duration) -> Result<bool> {
+        self.0.wait_for(limit)
     }
 }
 
 impl Watch {
-    fn wait(&self) -> Result<bool> {
+    fn wait_for(&self, limit: Duration) -> Result<bool> {
+        self.wait(Some(Clock::system().now() + check_limit(limit)?.unwrap_or_default()))
+    }
+
+    /// `until` is a moment of the system's clock. `None` if the wait has no limit.
+    fn wait(&self, until: Option<Moment>) -> Result<bool> {
         thread::may_block("wait for a loss")?;
         loop {
             // The wake-ups are registered before the statuses are read, so that no change is missed.
@@ -104,7 +128,11 @@ impl Watch {
             // The loop reads the statuses again at the first deadline, so it sees a loss even if the engine is too busy
             // to report it.
             let Some((left, clock)) = nearest else { return Ok(false) };
-            drop(wait_at_most(select_all(woken), left, clock));
+            let rest = until.map_or(left, |until| until.since(Clock::system().now()).min(left));
+            if rest.is_zero() {
+                return Ok(false);
+            }
+            drop(wait_at_most(select_all(woken), rest, clock));
         }
     }
 }

@@ -18,6 +18,8 @@
 //! locks on its own thread while the user's threads work or wait. A client that was started with
 //! [`crate::ClientOptions::on_current_runtime`] has no such thread, so it has no blocking calls.
 //!
+//! [`crate::Client::singleton`] and [`crate::Guard::watchdog_while`] take async functions, so they have no blocking form.
+//!
 //! # Inside a Tokio runtime
 //! While a runtime polls a task on a thread, a blocking call on that thread would also block other tasks. Such a call
 //! returns `ErrorKind::Misused`, and does nothing else:
@@ -48,6 +50,7 @@ mod latch;
 mod lock;
 mod lost;
 mod mutex;
+mod records;
 mod rwlock;
 mod semaphore;
 mod thread;
@@ -61,5 +64,6 @@ pub use guard::Guard;
 pub use latch::Latch;
 pub use lost::{Expiring, Lost};
 pub use mutex::Mutex;
+pub use records::{ClientRecords, Notifications};
 pub use rwlock::{RwLock, WriteGuard};
 pub use semaphore::Semaphore;

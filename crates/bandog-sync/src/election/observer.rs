@@ -8,7 +8,7 @@ use futures_util::future::{Either, select};
 use super::leader::{self, Leader};
 use crate::{
     Client, Notifications,
-    pause::{at_most, check_timer, pause},
+    pause::{at_most, check_limit, check_timer, pause},
 };
 
 /// Interval at which an observer polls the record, because a notification can be lost, and because no notification is
@@ -26,7 +26,13 @@ pub struct Observer {
     names: Result<(Key, Key)>,
     /// `None` before the first call of [`Observer::changed`].
     notifications: Option<Notifications>,
-    /// The result of the last call of [`Observer::changed`] returned. `None` before the first call.
+    seen: Seen,
+}
+
+/// The leaders that an observer has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The leader that was returned last. `None` before the first call.
     last: Option<Option<Leader>>,
     /// The leader that was read last, also if it did not hold the mutex.
     read: Option<Leader>,
@@ -34,7 +40,7 @@ pub struct Observer {
 
 impl Observer {
     pub(super) fn new(client: Client, names: Result<(Key, Key)>) -> Self {
-        Self { client, names, notifications: None, last: None, read: None }
+        Self { client, names, notifications: None, seen: Seen::default() }
     }
 
     /// The first call returns the present leader immediately. Each later call waits until there is a change, and
@@ -68,14 +74,9 @@ impl Observer {
             empty @ None => empty.insert(self.client.subscribe(record)?),
         };
         loop {
-            match leader::read(&self.client, record, key, self.read.clone()).await {
-                Ok(present) => {
-                    self.read = present.clone().or_else(|| self.read.take());
-                    if self.last.as_ref() != Some(&present) {
-                        self.last = Some(present.clone());
-                        return Ok(present);
-                    }
-                }
+            match self.seen.poll(&self.client, record, key).await {
+                Ok(Some(leader)) => return Ok(leader),
+                Ok(None) => {}
                 Err(error) if error.is_retryable() => {
                     tracing::debug!(%record, %error, "an observer could not read the record");
                 }
@@ -89,16 +90,35 @@ impl Observer {
         }
     }
 
-    /// As [`Observer::changed`], but waits for at most `limit`. Returns `None` if there was no change by then.
+    /// As [`Observer::changed`], but waits for at most `limit`. The maximum is 365 days. Returns `None` if there was no
+    /// change by then. If `limit` is zero, the call reads the leader once.
     ///
     /// # Errors
-    /// As [`Observer::changed`].
+    /// As [`Observer::changed`], and `ErrorKind::Misused` if the limit is too long. With a limit of zero,
+    /// `ErrorKind::Unavailable` if the store does not answer.
     ///
     /// # Cancel safety
     /// As [`Observer::changed`].
     pub async fn changed_for(&mut self, limit: Duration) -> Result<Option<Option<Leader>>> {
         check_timer("changed_for")?;
-        let clock = self.client.clock();
-        at_most(self.changed(), limit, clock).await.transpose()
+        if let Some(limit) = check_limit(limit)? {
+            let clock = self.client.clock();
+            return at_most(self.changed(), limit, clock).await.transpose();
+        }
+        let (record, key) = self.names.as_ref().map_err(Error::clone)?;
+        self.seen.poll(&self.client, record, key).await
+    }
+}
+
+impl Seen {
+    /// Reads the leader. Returns it if it is not the one that was returned last.
+    async fn poll(&mut self, client: &Client, record: &Key, key: &Key) -> Result<Option<Option<Leader>>> {
+        let present = leader::read(client, record, key, self.read.clone()).await?;
+        self.read = present.clone().or_else(|| self.read.take());
+        if self.last.as_ref() == Some(&present) {
+            return Ok(None);
+        }
+        self.last = Some(present.clone());
+        Ok(Some(present))
     }
 }

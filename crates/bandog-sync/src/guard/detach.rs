@@ -44,7 +44,7 @@ impl<S> Guard<S> {
     /// held until its lease expires.
     pub async fn detach(self) -> Result<Token> {
         self.check_held()?;
-        let (key, token) = (self.key().clone(), Token::of(self.turn.kind, self.holding().id, self.fence()));
+        let (key, token) = (self.turn.key().clone(), Token::of(self.turn.kind, self.holding().id, self.fence()));
         let with_key = |error: Error| error.during("detach").at(&key);
         let kinds = self.handle.profile.detachable;
         if !kinds.contains(token.kind()) {

@@ -50,7 +50,7 @@ impl<S> Guard<S> {
     /// # Cancel safety
     /// If the future is dropped after its first poll, the lease may be extended nevertheless.
     pub async fn extend(&self, ttl: Duration) -> Result<()> {
-        let with_key = |error: Error| error.during("extend").at(self.key());
+        let with_key = |error: Error| error.during("extend").at(self.turn.key());
         let ttl = check_ttl("the extended lease", ttl).map_err(with_key)?;
         self.check_held()?;
         let (report, answer) = oneshot::channel();
@@ -59,7 +59,7 @@ impl<S> Guard<S> {
         match answer.await {
             Ok(extended) => extended.map_err(with_key),
             // The slot has dropped the report, because the lock is lost or the client was closed.
-            Err(_) => self.check_held().and(Err(Error::closed().at(self.key()))),
+            Err(_) => self.check_held().and(Err(Error::closed().at(self.turn.key()))),
         }
     }
 
@@ -100,7 +100,7 @@ impl<S> Guard<S> {
     /// in time.
     pub async fn watchdog_while(&self, ttl: Duration, mut progress: impl AsyncFnMut() -> bool) -> Error {
         if let Err(error) = check_timer("watchdog_while").and_then(|()| check_ttl("the lease", ttl).map(drop)) {
-            return error.at(self.key());
+            return error.at(self.turn.key());
         }
         let (clock, third) = (self.handle.clock, ttl / 3);
         let mut pause = self.time_until_due(ttl);
@@ -119,7 +119,7 @@ impl<S> Guard<S> {
                 }
             };
             let next = match select(self.lost(), pin!(step)).await {
-                Either::Left(((), _)) => self.check_held().and(Err(Error::lost(self.key()))),
+                Either::Left(((), _)) => self.check_held().and(Err(Error::lost(self.turn.key()))),
                 Either::Right((next, _)) => next,
             };
             match next {

@@ -57,7 +57,10 @@ async fn locks_of_different_kinds_are_taken_together() {
     assert_eq!(held(&store).await, ["catalogue", "gpu", "orders"]);
     assert!(theirs.semaphore("gpu", 3).permits(2).try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
-    assert!(all([AnyLock::write(&catalogue), gpus.into()]).try_lock().await.unwrap().is_none(), "a reader is there");
+    assert!(
+        all([AnyLock::from(gpus), AnyLock::write(&catalogue).into()]).try_lock().await.unwrap().is_none(),
+        "a reader is there"
+    );
     ours.idle().await;
     assert_eq!(held(&store).await, ["catalogue"]);
     reader.release().await.unwrap();
@@ -70,7 +73,7 @@ async fn guards_and_fences_have_the_order_of_the_caller() {
     for round in 1..4 {
         drop(client.mutex("orders").lock().await.unwrap());
         let guard = all(mutexes(&client)).lock().await.unwrap();
-        let names: Vec<_> = guard.guards().iter().map(|guard| guard.key().as_str()).collect();
+        let names: Vec<_> = guard.guards().iter().map(|guard| guard.key()).collect();
         assert_eq!(names, NAMES);
         let fences: Vec<_> = guard.guards().iter().map(Guard::fence).collect();
         assert_eq!(guard.fences(), fences);

@@ -87,7 +87,7 @@ async fn a_wait_with_a_limit_ends_and_leaves_nothing_behind() {
 async fn a_guard_has_the_name_without_the_prefix_and_the_key_with_it() {
     let client = paused().prefix("shop:").over(memory()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
-    assert_eq!((guard.name(), guard.key().as_str()), ("orders", "shop:orders"));
+    assert_eq!((guard.name(), guard.key()), ("orders", "shop:orders"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,7 +25,7 @@ async fn a_detached_lock_of_any_kind_outlives_its_client_and_another_client_rele
     let first = client(store.clone());
     let mut tokens = Vec::new();
     for guard in leased(&first).await {
-        let (name, fence) = (guard.key().as_str().to_owned(), guard.fence());
+        let (name, fence) = (guard.key().to_owned(), guard.fence());
         let token = guard.detach().await.unwrap();
         assert_eq!((token.fence(), token.to_string().parse::<Token>().unwrap()), (fence, token.clone()));
         tokens.push((name, token));
@@ -65,7 +65,7 @@ async fn a_detached_lease_is_extended_and_never_shortened() {
     let store = memory();
     let first = client(store.clone());
     for guard in leased(&first).await {
-        let name = guard.key().as_str().to_owned();
+        let name = guard.key().to_owned();
         let token = guard.detach().await.unwrap();
         let left = async || store.show(&key(&name)).await.unwrap().holders[0].ttl.unwrap();
         assert!(first.extend_detached(&name, &token, ms(1000)).await.unwrap());

@@ -30,7 +30,7 @@ async fn an_extended_lease_of_any_kind_lasts_for_the_new_time() {
         let guard = leased(&client).await.swap_remove(number); // the others are released
         time::sleep(ms(2000)).await;
         guard.extend(ms(10_000)).await.unwrap();
-        let (left, row) = (guard.remaining(), store.show(guard.key()).await.unwrap());
+        let (left, row) = (guard.remaining(), store.show(&guard.holding().key).await.unwrap());
         assert!(left <= ms(9900) && left > ms(9800), "{}: {left:?}", guard.key());
         assert_eq!(row.holders[0].ttl, Some(ms(10_000)), "{}", guard.key());
         time::sleep(ms(9000)).await;
@@ -49,7 +49,7 @@ async fn a_shorter_time_than_the_rest_shortens_nothing() {
     for guard in leased(&client).await {
         guard.extend(ms(100)).await.unwrap();
         assert!(guard.remaining() > ms(2900), "{:?}", guard.remaining());
-        let row = store.show(guard.key()).await.unwrap();
+        let row = store.show(&guard.holding().key).await.unwrap();
         assert_eq!(row.holders[0].ttl, Some(ms(3000)), "{}", guard.key());
     }
 }

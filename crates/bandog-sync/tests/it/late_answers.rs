@@ -18,7 +18,7 @@ use bandog_core::{
 use bandog_sync::Client;
 use tokio::time;
 
-use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
+use crate::kit::{client, held, kind, memory, ms, paused, soon, waiting};
 
 /// A backend that can hang, and that can return too few answers.
 #[derive(Debug, Clone)]
@@ -145,7 +145,7 @@ async fn after_a_reconnection_a_fixed_lease_is_checked() {
     client.idle().await;
     time::sleep(ms(1)).await;
     assert!(!guard.is_lost(), "the store still has the lease");
-    wire.forget(guard.key()).await.unwrap();
+    wire.forget(&guard.holding().key).await.unwrap();
     wire.reconnected();
     time::timeout(ms(1000), guard.lost()).await.expect("the guard must be lost within a second");
 }
@@ -161,7 +161,7 @@ async fn a_check_of_a_fixed_lease_does_not_extend_it() {
     wire.reconnected();
     time::sleep(ms(10)).await;
     client.idle().await;
-    let left = store.show(guard.key()).await.unwrap().holders[0].ttl.unwrap();
+    let left = store.show(&guard.holding().key).await.unwrap().holders[0].ttl.unwrap();
     assert!(left <= Duration::from_secs(4), "{left:?} left");
     assert!(guard.remaining() <= Duration::from_secs(4));
     time::timeout(Duration::from_secs(4), guard.lost()).await.expect("the guard must be lost when its lease expires");
@@ -278,7 +278,7 @@ async fn a_prefix_keeps_systems_apart() {
     let shop = paused().prefix("shop:").over(store.clone()).unwrap();
     let bank = paused().prefix("b*nk:").over(store.clone()).unwrap();
     let (ours, theirs) = (shop.mutex("orders").lock().await.unwrap(), bank.mutex("orders").lock().await.unwrap());
-    assert_eq!((ours.key(), theirs.key()), (&key("shop:orders"), &key("b*nk:orders")));
+    assert_eq!((ours.key(), theirs.key()), ("shop:orders", "b*nk:orders"));
     let banana = client(store.clone()).mutex("banana nk:orders").lock().await.unwrap();
     for client in [&shop, &bank] {
         let rows = client.list(Pattern::all()).await.unwrap();

@@ -45,5 +45,6 @@ mod suspend;
 mod traps;
 mod types;
 mod unused;
+mod wait_limits;
 mod wall_clock;
 mod without_subscription;

@@ -23,7 +23,7 @@ fn lock(kind: Kind, client: &Client) -> AnyLock {
         Kind::Mutex => client.mutex("orders").max_waiters(2).into(),
         Kind::Fair => client.mutex("orders").fair().max_waiters(2).into(),
         Kind::Read => AnyLock::read(&client.rwlock("orders").max_waiters(2)),
-        Kind::Write => AnyLock::write(&client.rwlock("orders").max_waiters(2)),
+        Kind::Write => AnyLock::write(&client.rwlock("orders").max_waiters(2)).into(),
         Kind::Permits { .. } => client.semaphore("orders", 1).max_waiters(2).into(),
     }
 }
@@ -40,7 +40,7 @@ async fn a_call_too_many_is_refused_at_once() {
             let ours = client(store.clone());
             let holder = if holds_itself { ours.clone() } else { client(store) };
             let held = match kind {
-                Kind::Read => AnyLock::write(&holder.rwlock("orders")),
+                Kind::Read => AnyLock::write(&holder.rwlock("orders")).into(),
                 kind => lock(kind, &holder),
             };
             let guard = bandog_sync::all([held]).lock().await.unwrap();

@@ -359,7 +359,7 @@ async fn tasks_of_every_kind_are_accepted() {
         .singleton("counts", async |guard: &Guard| -> Result<(), Error> {
             counter.set(counter.get() + 1);
             if counter.get() < 3 {
-                Err(Error::lost(guard.key()))?;
+                Err(Error::lost(&guard.holding().key))?;
             }
             Ok(())
         })

@@ -49,7 +49,7 @@ async fn every_future_may_be_spawned() {
         let ran = send(mutex.run(async |guard| {
             tokio::task::yield_now().await;
             local.push_str("ders");
-            guard.key().as_str() == local
+            guard.key() == local
         }));
         assert!(ran.await.unwrap());
         let locks = all([client.mutex("orders"), client.mutex("stock")]);

@@ -24,7 +24,7 @@ async fn leased(client: &Client) -> Vec<Guard<SharedHold>> {
 async fn extends(url: &str) {
     let client = bandog::connect(url).await.unwrap();
     for guard in leased(&client).await {
-        let name = guard.key().as_str().to_owned();
+        let name = guard.key().to_owned();
         for ttl in [EXTENDED, LEASE] {
             guard.extend(ttl).await.unwrap();
             assert!(guard.remaining() > EXTENDED / 2, "{name} on {url}: {:?}", guard.remaining());

@@ -61,7 +61,7 @@ async fn a_holder_that_was_not_notified_counts_once() {
     assert_eq!((tally.ended(first, &one), tally.ended(third, &three)), (Use::Lost, Use::Held));
     assert_eq!(counts(&tally), [0, 1, 0]);
     assert!(tally.figures().longest_overlap > Duration::ZERO);
-    tally.released(Use::Lost, Err(bandog::Error::lost(one.key())));
+    tally.released(Use::Lost, Err(bandog::Error::lost(&one.holding().key)));
     assert_eq!(counts(&tally), [0, 1, 0], "the release of a hold that is counted already");
 }
 
@@ -84,7 +84,7 @@ async fn the_release_shows_why_a_fence_is_too_small() {
         let (older, old) = tally.granted(0, 2, Kind::Mutex, guard(&client, "b", 1).await);
         let ended = tally.ended(older, &old);
         assert!(matches!(ended, Use::Behind(_)), "{ended:?}");
-        tally.released(ended, if was_held { Ok(()) } else { Err(bandog::Error::lost(old.key())) });
+        tally.released(ended, if was_held { Ok(()) } else { Err(bandog::Error::lost(&old.holding().key)) });
         assert_eq!(counts(&tally), expected);
     }
 }
@@ -119,7 +119,7 @@ async fn a_loss_that_the_release_finds_was_reported() {
     let (client, tally) = (client().await, tally(Family::Mutex));
     let (number, guard) = tally.granted(0, 1, Kind::Mutex, guard(&client, "a", 1).await);
     let ended = tally.ended(number, &guard);
-    tally.released(ended, Err(bandog::Error::lost(guard.key())));
+    tally.released(ended, Err(bandog::Error::lost(&guard.holding().key)));
     tally.released(ended, Err(bandog::Error::unavailable("the answer is lost")));
     assert_eq!((counts(&tally), tally.figures().all_errors()), ([1, 0, 0], 1));
 }

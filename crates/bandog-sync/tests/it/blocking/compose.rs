@@ -11,8 +11,8 @@ use std::{
 };
 
 use bandog_conformance::wrap::{Fate, Lossy, WithoutSubscriptions};
-use bandog_core::ErrorKind;
-use bandog_sync::blocking::{self, all};
+use bandog_core::{ErrorKind, Key, Line, Pattern, Swap, Swapped};
+use bandog_sync::blocking::{self, AnyLock, all};
 
 use super::{client, held, memory};
 use crate::kit::{kind, ms};
@@ -88,6 +88,42 @@ fn a_thread_locks_several_locks_and_is_their_owner() {
     assert_eq!(kind(lost), Some(ErrorKind::Lost));
     assert_eq!(held(&client), [""; 0]);
     assert_eq!(kind(all([client.mutex("a"), client.mutex("a")]).lock()), Some(ErrorKind::Misused));
+}
+
+#[test]
+fn the_guard_of_several_locks_has_the_guards_of_the_single_ones() {
+    let client = client(memory());
+    let catalogue = client.rwlock("catalogue");
+    let guard = all([AnyLock::read(&catalogue), client.mutex("orders").into()]).lock().unwrap();
+    assert_eq!(guard.guards().iter().map(|guard| guard.name()).collect::<Vec<_>>(), ["catalogue", "orders"]);
+    assert_eq!(guard.guards().iter().map(|guard| guard.fence()).collect::<Vec<_>>(), guard.fences());
+    guard.release().unwrap();
+    let guard = all([AnyLock::write(&catalogue), client.mutex("orders").into()]).lock().unwrap();
+    assert_eq!(kind(guard.fence_sql()), Some(ErrorKind::Unsupported), "memory is no database");
+    assert_eq!(kind(guard.guards()[0].fence_sql()), Some(ErrorKind::Unsupported));
+    drop(guard);
+    assert_eq!(held(&client), [""; 0]);
+}
+
+#[test]
+fn a_thread_swaps_reads_and_subscribes_to_records() {
+    let client = client(memory());
+    assert!(client.profile().has_records);
+    let (records, news) = (client.records(), Key::new("news").unwrap());
+    let mut notifications = records.subscribe(&news).unwrap();
+    notifications.wait().unwrap();
+    assert!(!notifications.wait_for(Duration::ZERO).unwrap() && !notifications.wait_for(ms(20)).unwrap());
+    assert_eq!(kind(notifications.wait_for(Duration::MAX)), Some(ErrorKind::Misused));
+    let lines = vec![Line { slot: "1".into(), value: "first".into() }];
+    let swap = Swap { notifies: true, lines: lines.clone(), ..Swap::new(news.clone(), None, "first") };
+    assert!(matches!(records.swap(&[swap]).unwrap().each[..], [Ok(Swapped::Done(Some(_)))]));
+    assert!(notifications.wait_for(LONG).unwrap());
+    let read = records.read(std::slice::from_ref(&news), &[]).unwrap().records.remove(0).unwrap().unwrap();
+    assert_eq!(read.value, "first");
+    assert_eq!(records.history(&news).unwrap(), lines);
+    assert_eq!(records.names(&Pattern::all()).unwrap(), [news]);
+    client.close().unwrap();
+    assert_eq!(kind(notifications.wait()), Some(ErrorKind::Closed));
 }
 
 /// The campaign, the observer and the barrier have timers, which the waiting thread replaces.
@@ -185,6 +221,7 @@ fn blocking_calls_in_async_code_are_refused() {
         assert_eq!(kind(client.election("e").leader()), Some(ErrorKind::Misused));
         assert_eq!(kind(client.election("e").observe().changed()), Some(ErrorKind::Misused));
         assert_eq!(kind(client.barrier("b", 1).wait()), Some(ErrorKind::Misused));
+        assert_eq!(kind(client.records().names(&Pattern::all())), Some(ErrorKind::Misused));
     });
     // Async calls outside a runtime have no timer.
     let client = client.to_async();

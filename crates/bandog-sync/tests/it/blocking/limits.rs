@@ -13,6 +13,8 @@ use bandog_core::{
     Step, Subscription,
 };
 
+use bandog_sync::blocking::all;
+
 use super::{client, held, memory};
 use crate::kit::{kind, ms};
 
@@ -35,6 +37,36 @@ fn a_held_lock_gives_none_at_the_limit() {
         waits.join().unwrap().unwrap();
     });
     assert_eq!(held(&client), [""; 0]);
+}
+
+/// The rule of the async calls: zero is one attempt, and 365 days are the maximum.
+#[test]
+fn all_limits_follow_one_rule() {
+    let client = client(memory());
+    let election = client.election("billing");
+    let mut observer = election.observe();
+    let (zero, long) = (Duration::ZERO, MAX_TTL + Duration::from_nanos(1));
+    assert_eq!(observer.changed_for(zero).unwrap(), Some(None));
+    let leadership = election.campaign_for(zero).unwrap().unwrap();
+    assert!(election.campaign_for(zero).unwrap().is_none());
+    assert!(observer.changed_for(zero).unwrap().is_some() && observer.changed_for(zero).unwrap().is_none());
+    assert!(client.barrier("alone", 1).wait_for(zero).unwrap().unwrap().is_leader());
+    assert!(client.barrier("phase", 2).wait_for(zero).unwrap().is_none());
+    assert!(client.latch("open").wait_for(zero).unwrap());
+    assert!(all([client.mutex("a")]).try_lock_for(zero).unwrap().is_some());
+    let (lost, expiring) = (leadership.lost(), leadership.expiring(ms(1)));
+    assert!(!lost.wait_for(zero).unwrap() && !expiring.wait_for(zero).unwrap());
+    for limit in [long, Duration::MAX] {
+        assert_eq!(kind(election.campaign_for(limit)), Some(ErrorKind::Misused));
+        assert_eq!(kind(observer.changed_for(limit)), Some(ErrorKind::Misused));
+        assert_eq!(kind(client.barrier("alone", 1).wait_for(limit)), Some(ErrorKind::Misused));
+        assert_eq!(kind(client.latch("open").wait_for(limit)), Some(ErrorKind::Misused));
+        assert_eq!(kind(all([client.mutex("a")]).try_lock_for(limit)), Some(ErrorKind::Misused));
+        assert_eq!(kind(lost.wait_for(limit)), Some(ErrorKind::Misused));
+        assert_eq!(kind(expiring.wait_for(limit)), Some(ErrorKind::Misused));
+    }
+    leadership.resign().unwrap();
+    assert!(!lost.wait_for(MAX_TTL).unwrap() && !expiring.wait_for(MAX_TTL).unwrap(), "the leadership was resigned");
 }
 
 #[test]

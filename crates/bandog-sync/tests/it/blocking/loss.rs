@@ -1,8 +1,8 @@
 //! Lost locks, and bodies of `run` that panic.
 
-use std::{panic, thread};
+use std::{panic, thread, time::Duration};
 
-use bandog_core::ErrorKind;
+use bandog_core::{ErrorKind, MAX_TTL};
 
 use super::{client, held, memory};
 use crate::kit::{kind, ms};
@@ -38,6 +38,22 @@ fn a_fixed_lease_expires() {
     let client = client(memory());
     let guard = client.mutex("orders").lease(ms(200)).lock().unwrap();
     assert!(guard.lost().wait().unwrap());
+    assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
+}
+
+/// A thread that works in steps can wait for the loss between them, for a limited time.
+#[test]
+fn a_wait_for_a_loss_can_have_a_limit() {
+    let client = client(memory());
+    let guard = client.mutex("orders").lock().unwrap();
+    let (lost, expiring, soon) = (guard.lost(), guard.expiring(ms(1)), guard.expiring(guard.ttl()));
+    assert!(!lost.wait_for(ms(20)).unwrap() && !expiring.wait_for(ms(20)).unwrap());
+    assert!(soon.wait_for(Duration::ZERO).unwrap(), "the grace time is the whole ttl");
+    guard.lose();
+    assert!(lost.wait_for(Duration::ZERO).unwrap() && expiring.wait_for(MAX_TTL).unwrap());
+    drop(guard);
+    let guard = client.mutex("short").lease(ms(200)).lock().unwrap();
+    assert!(guard.lost().wait_for(MAX_TTL).unwrap());
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }
 
@@ -80,7 +96,7 @@ fn run_returns_the_value_and_releases_the_lock() {
     let client = client(memory());
     let value = client.mutex("orders").run(|guard| {
         assert_eq!(client.list(bandog_core::Pattern::all()).unwrap().len(), 1);
-        guard.key().as_str().len()
+        guard.key().len()
     });
     assert_eq!(value.unwrap(), 6);
     assert_eq!(held(&client), [""; 0]);
