@@ -48,11 +48,15 @@ pub(crate) async fn narrow_pool(url: &str) -> MySqlPool {
     MySqlPoolOptions::new().max_connections(1).connect(&format!("{url}?ssl-mode=DISABLED")).await.unwrap()
 }
 
-/// The URL of a database whose tables are not those of the clients. The statements name the database, so the tables themselves
-/// become other ones.
+/// The URL of a database with the same name and the same tables on another server. (Statements name their database, so
+/// another database of one server makes no difference.)
 pub(crate) async fn elsewhere(database: &Database) -> String {
-    SERVER.sql(&database.0, "update bandog_meta set value = 'other' where name = 'id'");
-    database.url()
+    static OTHER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
+    OTHER.create_database(&database.0);
+    let url = format!("mysql://{}@127.0.0.1:{}/{}", MariaDbServer::LOCKS, OTHER.port(), database.0);
+    let client = bandog::connect(format!("{url}?timeout=10s")).await.unwrap();
+    client.mutex("k").lock().await.unwrap().release().await.unwrap();
+    url
 }
 
 /// Sets the isolation level of the next transactions to REPEATABLE READ.
