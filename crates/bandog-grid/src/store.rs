@@ -12,7 +12,7 @@ use std::{
 
 use bandog_core::{
     ClientId, Clock, Error, ErrorKind, Moment, OperationId, Result,
-    messages::Messages,
+    messages::{Channel, Messages},
     structures::{Once, Op, Reply, Structures},
 };
 use bandog_sync::Client;
@@ -77,6 +77,14 @@ impl Store {
         let missing = || Error::new(ErrorKind::Corrupt, "the backend returned fewer answers than operations");
         replies.resize_with(ops.len(), || Err(missing().ambiguous()));
         replies
+    }
+
+    /// Publishes a message. Returns the number of receivers that the store knows.
+    pub(crate) async fn publish(&self, to: &dyn Messages, channel: &Channel, payload: Vec<u8>) -> Result<u64> {
+        let admitted = self.admit(1, payload.len())?;
+        let answer = to.publish(&[(channel.clone(), payload)]).await.pop();
+        drop(admitted);
+        answer.unwrap_or_else(|| Err(Error::new(ErrorKind::Corrupt, "the backend returned no answer").ambiguous()))
     }
 
     /// Applies one operation. If it is exact, it is repeated until the store has answered it, for three timeouts.
