@@ -12,10 +12,7 @@ use bandog_sync::Client;
 
 use crate::{
     Batch, BitSet, Counter, Deque, FloatCounter, Ids, Limits, List, Map, Multimap, PatternTopic, Queue, Set, SortedSet,
-    Topic, UnopenedBloom, Value,
-    object::Object,
-    store::Store,
-    topic::Hub,
+    Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
 };
 
 /// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.

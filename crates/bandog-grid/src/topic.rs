@@ -183,7 +183,7 @@ impl<T, C> Topic<T, C> {
         self.hub.name(self.key())
     }
 
-    /// Sends a message to the subscribers of this moment. Returns their number, as far as the store knows it: in a cluster,
+    /// Sends a message to the subscribers of this moment when it is awaited. Returns their number, as far as the store knows it: in a cluster,
     /// the node counts only its own. The number is no proof of delivery, because a subscriber can lose its connection or be
     /// too slow.
     ///
@@ -197,17 +197,19 @@ impl<T, C> Topic<T, C> {
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the message may be published nevertheless.
-    pub async fn publish<Q: ?Sized>(&self, message: &Q) -> Result<u64>
+    pub fn publish<'a, Q: ?Sized>(&'a self, message: &Q) -> impl Future<Output = Result<u64>> + Send + use<'a, T, C, Q>
     where
         T: Borrow<Q>,
         C: Encode<Q>,
     {
-        let mut writer = Writer::new(&self.hub.store);
-        let sent = match writer.write(&self.codec, message) {
-            Ok(payload) => self.hub.store.publish(&*self.hub.messages, &self.channel, payload).await,
-            Err(error) => Err(error),
-        };
-        sent.map_err(|error| error.during("publish").at(self.key()))
+        let payload = Writer::new(&self.hub.store).write(&self.codec, message);
+        async move {
+            let sent = match payload {
+                Ok(payload) => self.hub.store.publish(&*self.hub.messages, &self.channel, payload).await,
+                Err(error) => Err(error),
+            };
+            sent.map_err(|error| error.during("publish").at(self.key()))
+        }
     }
 }
 

@@ -53,12 +53,7 @@ impl Subscriptions {
     }
 
     fn create(dialler: Dialler, leave: Arc<Notify>, moved: impl Fn() + Send + Sync + 'static) -> Self {
-        Self(Arc::new(SharedSubscriptions {
-            dialler,
-            state: Mutex::default(),
-            moved: Moved(Box::new(moved)),
-            leave,
-        }))
+        Self(Arc::new(SharedSubscriptions { dialler, state: Mutex::default(), moved: Moved(Box::new(moved)), leave }))
     }
 
     /// Subscribes, and returns after the server has confirmed the subscription.

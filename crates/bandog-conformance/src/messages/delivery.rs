@@ -30,7 +30,8 @@ pub async fn messages_of_a_publisher_keep_their_order<W: MessageWorld>(world: &W
         let mut pattern = Subscriber::of(&store, &matching("c")).await;
         for batch in 0..20 {
             let numbers = batch * 100..(batch + 1) * 100;
-            let messages: Vec<_> = numbers.map(|number: u32| (channel.clone(), number.to_be_bytes().to_vec())).collect();
+            let messages: Vec<_> =
+                numbers.map(|number: u32| (channel.clone(), number.to_be_bytes().to_vec())).collect();
             publish_all(&publisher, &messages).await;
         }
         for number in 0..2_000_u32 {

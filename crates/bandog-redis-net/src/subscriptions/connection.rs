@@ -172,7 +172,12 @@ fn apply_reply(shared: &SharedSubscriptions, reply: &ChannelReply) -> bool {
 }
 
 /// Applies the refusal of a request to the state of its source. Returns false: the source needs no other request now.
-fn apply_refusal(shared: &SharedSubscriptions, source: &Source, request: ChannelRequest, refused: &ServerError) -> bool {
+fn apply_refusal(
+    shared: &SharedSubscriptions,
+    source: &Source,
+    request: ChannelRequest,
+    refused: &ServerError,
+) -> bool {
     match request {
         ChannelRequest::Subscribe => {
             let error = refusal::refused(refused);

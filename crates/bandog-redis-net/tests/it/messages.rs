@@ -120,7 +120,8 @@ async fn one_connection_has_all_kinds_of_subscriptions() {
     server.cmd(&["SPUBLISH", "c", "sharded"]);
     server.cmd(&["PUBLISH", "not\na key", "hidden"]);
     server.cmd(&["PUBLISH", "end", "end"]);
-    let matched = |channel: &str, text: &str| Some(Message::Matched(Key::new(channel).unwrap(), text.as_bytes().into()));
+    let matched =
+        |channel: &str, text: &str| Some(Message::Matched(Key::new(channel).unwrap(), text.as_bytes().into()));
     let (_, messages) = &mut all[3];
     assert_eq!([next(messages).await, next(messages).await], [matched("c", "plain"), matched("end", "end")]);
     let texts = [payload("plain"), payload("sharded"), matched("c", "plain")];

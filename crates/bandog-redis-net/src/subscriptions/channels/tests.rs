@@ -26,7 +26,10 @@ fn many_subscribers_share_one_subscription() {
     assert_eq!(channels.next_request(&source("c")), Some(ChannelRequest::Subscribe));
     assert_eq!(channels.next_request(&source("c")), None, "a request was sent before the answer to the previous one");
     channels.subscribed(&source("c"));
-    assert!(channels.add(&source("c"), sink).outcome.is_none(), "the caller waits for a confirmation that has come already");
+    assert!(
+        channels.add(&source("c"), sink).outcome.is_none(),
+        "the caller waits for a confirmation that has come already"
+    );
     channels.message(&source("c"), None, b"0");
     assert_eq!(notified(), 4);
     for id in ids {

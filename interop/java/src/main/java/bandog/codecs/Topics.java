@@ -1,0 +1,41 @@
+package bandog.codecs;
+
+import java.util.Map;
+import org.redisson.Redisson;
+import org.redisson.api.RTopic;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.Codec;
+import org.redisson.client.codec.StringCodec;
+import org.redisson.codec.Kryo5Codec;
+import org.redisson.config.Config;
+
+/**
+ * Publishes what it receives: a message on {@code in:KIND:CODEC} on {@code out:KIND:CODEC}. The argument is the URL of the
+ * server. It prints a line when it has subscribed, and runs until its input ends.
+ */
+public final class Topics {
+    private Topics() {}
+
+    public static void main(String[] args) throws Exception {
+        Config config = new Config();
+        config.useSingleServer().setAddress(args[0]);
+        RedissonClient redisson = Redisson.create(config);
+        for (Map.Entry<String, Codec> entry : Map.<String, Codec>of("text", new StringCodec(), "kryo5", new Kryo5Codec()).entrySet()) {
+            String name = entry.getKey();
+            Codec codec = entry.getValue();
+            echo(redisson.getTopic("in:plain:" + name, codec), redisson.getTopic("out:plain:" + name, codec));
+            echo(redisson.getShardedTopic("in:sharded:" + name, codec), redisson.getShardedTopic("out:sharded:" + name, codec));
+            redisson.getPatternTopic("in:pattern:*:" + name, codec).addListener(Object.class, (pattern, channel, message) ->
+                redisson.getTopic(channel.toString().replace("in:", "out:"), codec).publish(message));
+        }
+        System.out.println("subscribed");
+        while (System.in.read() >= 0) {
+            // The input has no meaning.
+        }
+        redisson.shutdown();
+    }
+
+    private static void echo(RTopic from, RTopic to) {
+        from.addListener(Object.class, (channel, message) -> to.publish(message));
+    }
+}
