@@ -23,7 +23,7 @@ use crate::{
     Latches, Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal,
     Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
-    messages::Messages,
+    messages::{Channel, Channels, Messages, Sink},
     structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures},
 };
 
@@ -262,6 +262,23 @@ impl Backend for Memory {
 
     fn messages(&self) -> Option<Arc<dyn Messages>> {
         Some(Arc::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Messages for Memory {
+    async fn publish(&self, messages: &[(Channel, Vec<u8>)]) -> Vec<Result<u64>> {
+        let state = self.state();
+        messages.iter().map(|(channel, payload)| Ok(state.message_subscribers.publish(channel, payload))).collect()
+    }
+
+    async fn subscribe_messages(&self, channels: &Channels, sink: Sink) -> Result<Subscription> {
+        let id = self.state().message_subscribers.add(channels.clone(), sink);
+        let shared = self.clone();
+        Ok(Subscription::new(move || {
+            let ended = shared.state().message_subscribers.remove(id);
+            drop(ended);
+        }))
     }
 }
 

@@ -207,7 +207,11 @@ impl Batch {
             let replies = store.run(&ops, bytes).await;
             for ((op, reply), (exact, bytes, give)) in ops.iter().zip(replies).zip(waiting) {
                 let reply = match (&exact, reply) {
-                    (Some(_), Err(error)) if error.is_retryable() => store.run_one(op, bytes, true).await,
+                    (Some(_), Err(error)) if error.is_retryable() => {
+                        let unclear = error.maybe_applied();
+                        let repeated = store.run_one(op, bytes, true).await;
+                        repeated.map_err(|error| if unclear { error.ambiguous() } else { error })
+                    }
                     (_, reply) => reply,
                 };
                 if let (Some(exact), Ok(_)) = (exact, &reply) {

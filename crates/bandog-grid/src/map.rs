@@ -302,9 +302,14 @@ impl<K, V, C: Encode<V> + Decode<V>> Map<K, V, C> {
     ///
     /// # Cancel safety
     /// If the future is dropped, the entry has the old or the new value.
-    pub async fn update<Q: ?Sized>(&self, key: &Q, mut change: impl FnMut(Option<V>) -> Option<V>) -> Result<Option<V>>
+    pub async fn update<Q: ?Sized + Sync>(
+        &self,
+        key: &Q,
+        mut change: impl FnMut(Option<V>) -> Option<V> + Send,
+    ) -> Result<Option<V>>
     where
         K: Borrow<Q>,
+        V: Send,
         C::Keys: Encode<Q>,
     {
         let object = &self.object;

@@ -12,6 +12,7 @@
 //! - The task of the taker ends with its runtime: the leases of its elements expire, and they become available again.
 
 mod lease;
+mod message;
 mod taker;
 
 use std::{borrow::Borrow, time::Duration};
@@ -24,8 +25,8 @@ use bandog_core::{
 
 pub use self::lease::Taken;
 pub(crate) use self::{
-    lease::Popped,
-    taker::{Takers, pop, pop_wait, take},
+    message::{Popped, Takers},
+    taker::{pop, pop_wait, take},
 };
 use crate::{
     Call,

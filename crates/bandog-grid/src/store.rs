@@ -128,7 +128,7 @@ impl Store {
     pub(crate) fn exact(self: &Arc<Self>) -> Exact {
         let remember = MIN_REMEMBERED.max(self.timeout() * 8);
         let (begin, number) = (self.clock().now(), self.operations.begin());
-        Exact { begin, number, remember, store: self.clone(), is_answered: false }
+        Exact { begin, maybe_applied: false, number, remember, store: self.clone(), is_answered: false }
     }
 }
 
@@ -202,6 +202,8 @@ impl Operations {
 pub(crate) struct Exact {
     /// Before the first attempt.
     pub(crate) begin: Moment,
+    /// Whether an attempt without an answer may have been applied.
+    pub(crate) maybe_applied: bool,
     number: u64,
     remember: Duration,
     store: Arc<Store>,

@@ -236,7 +236,7 @@ impl<B: QuorumNode> Node<B> {
         self.work.notify_one();
     }
 
-    /// Ends the repair of a claim that is released or passed on. If the node might still apply the repair, the claim is
+    /// Ends the repair of a claim that is released or passed. If the node might still apply the repair, the claim is
     /// released after it.
     pub(crate) fn end_repair(&self, claim: &Claim) {
         let maybe_applied = self.state().repairs.end(claim.id);

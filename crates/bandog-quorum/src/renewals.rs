@@ -23,7 +23,7 @@ pub(crate) struct Renewals(Arc<Mutex<HashMap<ClaimId, InFlight>>>);
 struct InFlight {
     /// The number of requests in flight that renew the claim.
     requests: usize,
-    /// Whether the claim was released or passed on since the first of them.
+    /// Whether the claim was released or passed since the first of them.
     has_ended: bool,
 }
 
@@ -39,7 +39,7 @@ impl Renewals {
         RenewalsInFlight { all: self.clone(), ids }
     }
 
-    /// Records that this claim is released or passed on.
+    /// Records that this claim is released or passed.
     pub(crate) fn end(&self, id: ClaimId) {
         if let Some(renewal) = self.lock().get_mut(&id) {
             renewal.has_ended = true;
@@ -59,7 +59,7 @@ pub(crate) struct RenewalsInFlight {
 }
 
 impl RenewalsInFlight {
-    /// Whether this claim was released or passed on since the renewal began.
+    /// Whether this claim was released or passed since the renewal began.
     pub(crate) fn has_ended(&self, id: ClaimId) -> bool {
         self.all.lock().get(&id).is_some_and(|renewal| renewal.has_ended)
     }

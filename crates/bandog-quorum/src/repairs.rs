@@ -57,7 +57,7 @@ impl Repairs {
         }
     }
 
-    /// Ends the repair of a claim that is released or passed on. Returns true if the node might have applied the repair,
+    /// Ends the repair of a claim that is released or passed. Returns true if the node might have applied the repair,
     /// or might still apply it: then the claim must be released after it.
     pub(crate) fn end(&mut self, id: ClaimId) -> bool {
         self.0.remove(&id).is_some_and(|repair| repair.maybe_applied)

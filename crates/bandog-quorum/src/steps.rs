@@ -263,7 +263,7 @@ impl Ballot {
                         contention.granted(&claim.key, self.first.is_some_and(is_granted));
                         self.grant(fences, asked, until, nodes, contention)
                     }
-                    // The other nodes may have the hold that is passed on, so a majority can still have it.
+                    // The other nodes may have the hold that is passed, so a majority can still have it.
                     Decision::Split { .. } if matches!(self.step, Step::Pass { .. }) => {
                         Err(Error::unavailable(split_pass(votes)).ambiguous())
                     }

@@ -18,15 +18,14 @@ pub enum ScriptForm {
 }
 
 impl ScriptForm {
-    /// The form of a call. `sends_text`: the text is sent, and not the hash. `sharded`: messages are published with
-    /// SPUBLISH.
-    pub(crate) fn new(sends_text: bool, sharded: bool) -> Self {
-        match (sends_text, sharded) {
-            (false, false) => Self::Hash,
-            (true, false) => Self::Text,
-            (false, true) => Self::ShardedHash,
-            (true, true) => Self::ShardedText,
-        }
+    /// The form that sends the hash. `sharded`: messages are published with SPUBLISH.
+    pub(crate) fn hash(sharded: bool) -> Self {
+        if sharded { Self::ShardedHash } else { Self::Hash }
+    }
+
+    /// The form that sends the text. `sharded`: as in [`Self::hash`].
+    pub(crate) fn text(sharded: bool) -> Self {
+        if sharded { Self::ShardedText } else { Self::Text }
     }
 
     /// The command that runs a script in this form.

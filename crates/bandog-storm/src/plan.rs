@@ -50,9 +50,9 @@ pub(crate) const RECHECK: Duration = Duration::from_secs(1);
 
 /// Time for which the store keeps the place of a killed waiter.
 pub(crate) const PLACE: Duration = Duration::from_secs(5);
-/// Maximum time after a grant in which a client passes the hold on to further calls. The client itself stops after
+/// Maximum time after a grant in which a client hands the hold over to further calls. The client itself stops after
 /// 20 ms, or after 16 round trips.
-pub(crate) const PASSED_ON: Duration = Duration::from_millis(500);
+pub(crate) const HANDED_OVER: Duration = Duration::from_millis(500);
 /// A client that has waited for this time has priority over clients that have waited for a shorter time.
 pub(crate) const STARVING: Duration = Duration::from_secs(1);
 

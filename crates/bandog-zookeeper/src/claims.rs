@@ -434,8 +434,8 @@ impl Shared {
             return Ok(verdict);
         }
         let held = self.table.claim_of(from.id, session.number).filter(|node| !node.waits).and_then(|node| node.path);
-        let may_exchange = !matches!(to.kind, Kind::Permits { .. }) && self.table.claim(to.id).is_none();
-        let Some(path) = held.filter(|_| may_exchange) else {
+        let may_pass = !matches!(to.kind, Kind::Permits { .. }) && self.table.claim(to.id).is_none();
+        let Some(path) = held.filter(|_| may_pass) else {
             let verdict = self.claim(session, to).await?;
             // The first request may have created the node of `to`, and not have deleted the node of `from`.
             return match (verdict, self.release(session, from).await?) {

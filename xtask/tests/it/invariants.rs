@@ -1,15 +1,16 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 21] = [
+const FLOORS: [(&str, &[&str]); 22] = [
     ("bandog-codec", &[]),
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
     ("bandog-net", &["bandog-core"]),
+    ("bandog-grid", &["bandog-codec", "bandog-core", "bandog-sync"]),
     ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-quorum", &["bandog-core"]),
-    ("bandog-redis", &["bandog-core", "bandog-net", "bandog-redis-net"]),
+    ("bandog-redis", &["bandog-core", "bandog-net", "bandog-redis-data", "bandog-redis-net"]),
     ("bandog-redis-net", &["bandog-core", "bandog-net"]),
     ("bandog-redis-data", &["bandog-codec", "bandog-core", "bandog-redis-net"]),
     ("bandog-sql", &["bandog-core", "bandog-net"]),
@@ -21,6 +22,7 @@ const FLOORS: [(&str, &[&str]); 21] = [
         "bandog",
         &[
             "bandog-core",
+            "bandog-grid",
             "bandog-macros",
             "bandog-net",
             "bandog-quorum",
@@ -105,6 +107,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-net",
         "bandog-sync",
         "bandog-schedule",
+        "bandog-grid",
         "bandog-quorum",
         "bandog-redis",
         "bandog-redis-net",
@@ -118,6 +121,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
     let found = containing(&libraries, &starts);
     let allowed = [
+        "crates/bandog-grid/src/queue/taker.rs",  // The requests of a queue.
         "crates/bandog-page/src/aside.rs",        // Work that takes CPU time.
         "crates/bandog-net/src/password_file.rs", // Files of passwords.
         "crates/bandog-page/src/fresh.rs",        // A fetch that continues for the next client.
@@ -225,7 +229,7 @@ fn no_public_signature_names_a_client_crates_type() {
 
 #[test]
 fn time_comes_from_the_clock_that_is_handed_in() {
-    let deciding = sources(&["bandog-core", "bandog-sync", "bandog-schedule", "bandog"]);
+    let deciding = sources(&["bandog-core", "bandog-sync", "bandog-schedule", "bandog-grid", "bandog"]);
     let reads = ["Instant::now", "SystemTime::now", "clock_gettime", ".elapsed()"];
     // `member` contains the start of a client, which is for people only.
     assert_eq!(containing(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);
@@ -245,10 +249,21 @@ fn only_one_crate_depends_on_sqlx() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let features =
-        ["default", "mysql", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper", "zookeeper-tls"];
+    let features = [
+        "default",
+        "grid",
+        "mysql",
+        "postgres",
+        "redis",
+        "schedule",
+        "sqlite",
+        "test-util",
+        "zookeeper",
+        "zookeeper-tls",
+    ];
     assert_eq!(table("bandog", "features"), features);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
+    assert_eq!(table("bandog-redis", "features"), ["grid"]);
     for name in ["bandog-net", "bandog-zookeeper"] {
         assert_eq!(table(name, "features"), ["tls"], "{name}");
     }
@@ -256,7 +271,7 @@ fn feature_flags_are_few_and_written_down() {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
     for name in
-        ["bandog-codec", "bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"]
+        ["bandog-codec", "bandog-core", "bandog-cron", "bandog-grid", "bandog-macros", "bandog-sqlite", "bandog-cli"]
     {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }

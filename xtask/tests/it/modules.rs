@@ -8,9 +8,11 @@ use crate::house::{files, root, table};
 const ELSEWHERE: [&str; 3] = ["bench", "bench/peers", "xtask"];
 
 /// The crates that import a crate of their own floor, with that crate. The page lists them.
-const SAME_FLOOR: [(&str, &str); 5] = [
+const SAME_FLOOR: [(&str, &str); 7] = [
+    ("bandog-grid", "bandog-sync"),
     ("bandog-macros", "bandog-cron"),
     ("bandog-net", "bandog-core"),
+    ("bandog-redis", "bandog-redis-data"),
     ("bandog-redis", "bandog-redis-net"),
     ("bandog-redis-data", "bandog-redis-net"),
     ("bandog-schedule", "bandog-sync"),

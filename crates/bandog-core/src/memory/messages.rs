@@ -2,13 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
-
-use super::Memory;
-use crate::{
-    Result, Subscription,
-    messages::{Channel, Channels, Message, Messages, Sink},
-};
+use crate::messages::{Channel, Channels, Message, Sink};
 
 /// The subscribers in the order of their subscriptions.
 #[derive(Debug, Default)]
@@ -18,14 +12,20 @@ pub(super) struct MessageSubscribers {
 }
 
 impl MessageSubscribers {
-    fn add(&mut self, channels: Channels, sink: Sink) -> u64 {
+    /// Adds a subscriber. Returns its id.
+    pub(super) fn add(&mut self, channels: Channels, sink: Sink) -> u64 {
         self.last_id += 1;
         self.each.insert(self.last_id, (channels, sink));
         self.last_id
     }
 
+    /// Removes a subscriber, and returns its sink, which the caller drops without the lock.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Sink> {
+        self.each.remove(&id).map(|(_, sink)| sink)
+    }
+
     /// Gives a message to its subscribers. Returns their number.
-    fn publish(&self, channel: &Channel, payload: &[u8]) -> u64 {
+    pub(super) fn publish(&self, channel: &Channel, payload: &[u8]) -> u64 {
         let mut receivers = 0;
         for (channels, sink) in self.each.values() {
             match (channels, channel) {
@@ -38,22 +38,5 @@ impl MessageSubscribers {
             receivers += 1;
         }
         receivers
-    }
-}
-
-#[async_trait]
-impl Messages for Memory {
-    async fn publish(&self, messages: &[(Channel, Vec<u8>)]) -> Vec<Result<u64>> {
-        let state = self.state();
-        messages.iter().map(|(channel, payload)| Ok(state.message_subscribers.publish(channel, payload))).collect()
-    }
-
-    async fn subscribe_messages(&self, channels: &Channels, sink: Sink) -> Result<Subscription> {
-        let id = self.state().message_subscribers.add(channels.clone(), sink);
-        let shared = self.clone();
-        Ok(Subscription::new(move || {
-            let ended = shared.state().message_subscribers.each.remove(&id);
-            drop(ended);
-        }))
     }
 }

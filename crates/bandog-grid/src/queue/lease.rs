@@ -1,81 +1,11 @@
-//! Elements that are taken out of the store and not done.
+//! An element that a program works on.
 
-use std::{fmt, ops::Deref};
+use std::{fmt, ops::Deref, time::Duration};
 
-use bandog_core::{
-    Clock, Error, Fence, Key, Moment, Result,
-    structures::{TakeEnd, TakenElement},
-};
-use tokio::{
-    sync::{mpsc::UnboundedSender, oneshot, watch},
-    time::sleep,
-};
+use bandog_core::{Clock, Fence, Moment, Result, structures::TakeEnd};
+use tokio::{sync::watch, time::sleep};
 
-use super::taker::{End, Message};
-
-/// An element on its way to a caller. Without [`Popped::done`], it goes back to its place in the store.
-#[derive(Debug)]
-pub(crate) struct Popped {
-    element: TakenElement,
-    key: Key,
-    clock: Clock,
-    /// The end of the lease. `None`: the element is lost.
-    until: watch::Receiver<Option<Moment>>,
-    taker: UnboundedSender<Message>,
-    /// What becomes of the element when this is dropped.
-    at_drop: Option<TakeEnd>,
-}
-
-impl Popped {
-    pub(super) fn new(
-        element: TakenElement,
-        (key, clock): (Key, Clock),
-        until: watch::Receiver<Option<Moment>>,
-        taker: UnboundedSender<Message>,
-    ) -> Self {
-        Self { element, key, clock, until, taker, at_drop: Some(TakeEnd::Undelivered) }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.element.bytes
-    }
-
-    /// Removes the element from the store.
-    pub(crate) fn done(mut self) {
-        self.at_drop = Some(TakeEnd::Done);
-    }
-
-    /// Reads the element, and removes it from the store. An element that cannot be read goes back.
-    pub(crate) fn accept<T>(self, read: impl FnOnce(&TakenElement) -> Result<T>) -> Result<T> {
-        let value = read(&self.element)?;
-        self.done();
-        Ok(value)
-    }
-
-    /// When the element becomes available again by itself.
-    fn until(&self) -> Moment {
-        self.until.borrow().unwrap_or_else(|| self.clock.now())
-    }
-
-    /// Ends the element, and waits until the store has answered.
-    async fn end(mut self, end: TakeEnd) -> Result<()> {
-        self.at_drop = None;
-        let (reply, answer) = oneshot::channel();
-        let id = self.element.id;
-        let ended = || Error::unavailable("the runtime of the queue has ended").ambiguous().at(&self.key);
-        self.taker.send(Message::End(End::new(id, end, self.until(), Some(reply)))).map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())?
-    }
-}
-
-impl Drop for Popped {
-    fn drop(&mut self) {
-        if let Some(end) = self.at_drop {
-            // If the taker has ended, the lease expires.
-            let _ = self.taker.send(Message::End(End::new(self.element.id, end, self.until(), None)));
-        }
-    }
-}
+use super::message::Popped;
 
 /// An element that belongs to this program until it is done, or until it is [lost](Taken::lost). Created by
 /// [`Queue::take`](crate::Queue::take).
@@ -140,20 +70,27 @@ impl<T> Taken<T> {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub async fn lost(&self) {
-        let mut until = self.popped.until.clone();
-        while !self.is_lost() {
-            let Some(end) = *until.borrow_and_update() else { return };
-            let left = sleep(end.since(self.popped.clock.now()));
-            tokio::select! {
-                changed = until.changed() => {
-                    if changed.is_err() {
-                        // Nobody renews the lease any more.
-                        sleep(end.since(self.popped.clock.now())).await;
-                    }
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<T> {
+        lost(self.popped.until.clone(), self.popped.clock)
+    }
+}
+
+/// Resolves when the lease is over.
+async fn lost(mut until: watch::Receiver<Option<Moment>>, clock: Clock) {
+    loop {
+        let end = *until.borrow_and_update();
+        let left = end.map_or(Duration::ZERO, |end| end.since(clock.now()));
+        if left.is_zero() {
+            return;
+        }
+        tokio::select! {
+            changed = until.changed() => {
+                if changed.is_err() {
+                    // Nobody renews the lease any more.
+                    sleep(left).await;
                 }
-                () = left => {}
             }
+            () = sleep(left) => {}
         }
     }
 }

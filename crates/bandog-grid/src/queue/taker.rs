@@ -6,13 +6,13 @@
 mod requests;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use bandog_core::{
-    Error, Key, Moment, Result, Subscription,
+    Error, Moment, Result, Subscription,
     structures::{Source, TakeEnd, millis},
 };
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -26,7 +26,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::lease::Popped;
+use super::message::{Caller, Contact, End, Message, Popped, Status};
 use crate::{object::Object, store::Exact};
 
 /// The lease of elements that are popped: the time for which a caller may leave its result unread without a renewal.
@@ -42,62 +42,6 @@ const POLL: Duration = Duration::from_secs(1);
 const SILENT_POLL: Duration = Duration::from_millis(250);
 /// The time after which a taker without work ends.
 const LINGER: Duration = Duration::from_secs(1);
-
-/// The takers of a grid. Each belongs to an object, an end of it, and a lease.
-#[derive(Debug, Default)]
-pub(crate) struct Takers(Mutex<HashMap<(Key, Source, u64), Contact>>);
-
-/// How calls reach a taker.
-#[derive(Debug, Clone)]
-struct Contact {
-    /// Unbounded: each message belongs to a call that waits, or to an element that was taken.
-    messages: UnboundedSender<Message>,
-    status: watch::Receiver<Status>,
-}
-
-/// What a taker knows of the store.
-#[derive(Debug, Clone, Default)]
-struct Status {
-    /// When the last request that was answered began.
-    answered: Option<Moment>,
-    /// The error of the last request, if it failed.
-    error: Option<Error>,
-}
-
-/// A message to a taker.
-#[derive(Debug)]
-pub(super) enum Message {
-    Call(Caller),
-    End(End),
-}
-
-/// A call that wants one element.
-#[derive(Debug)]
-pub(super) struct Caller {
-    reply: oneshot::Sender<Result<Option<Popped>>>,
-    /// Whether it waits if there is none.
-    waits: bool,
-}
-
-/// The end of a taken element.
-#[derive(Debug)]
-pub(super) struct End {
-    id: u64,
-    end: TakeEnd,
-    /// Where a call waits for the answer.
-    reply: Option<oneshot::Sender<Result<()>>>,
-    /// The time at which the element becomes available again by itself.
-    until: Moment,
-    /// The requests without an answer, and whether one of them may have been applied.
-    attempts: u32,
-    maybe_applied: bool,
-}
-
-impl End {
-    pub(super) fn new(id: u64, end: TakeEnd, until: Moment, reply: Option<oneshot::Sender<Result<()>>>) -> Self {
-        Self { id, end, reply, until, attempts: 0, maybe_applied: false }
-    }
-}
 
 /// Takes an element, if there is one.
 pub(crate) async fn pop(object: &Object, from: Source) -> Result<Option<Popped>> {
@@ -122,7 +66,7 @@ async fn call(object: &Object, from: Source, lease: Duration, wait: Option<Durat
     let clock = object.store.clock();
     let begin = clock.now();
     loop {
-        let Contact { messages, mut status } = object.store.takers.taker(object, from, lease)?;
+        let Contact { messages, mut status } = contact(object, from, lease)?;
         let (reply, mut answer) = oneshot::channel();
         if messages.send(Message::Call(Caller { reply, waits: wait.is_some() })).is_err() {
             continue; // The taker has ended meanwhile.
@@ -156,27 +100,20 @@ async fn call(object: &Object, from: Source, lease: Duration, wait: Option<Durat
     }
 }
 
-impl Takers {
-    /// The taker of this object. It is started if there is none.
-    fn taker(&self, object: &Object, from: Source, lease: Duration) -> Result<Contact> {
-        let mut takers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = (object.key.clone(), from, millis(lease));
-        if let Some(contact) = takers.get(&id).filter(|contact| !contact.messages.is_closed()) {
-            return Ok(contact.clone());
-        }
+/// The taker of this object. It is started if there is none.
+fn contact(object: &Object, from: Source, lease: Duration) -> Result<Contact> {
+    let id = (object.key.clone(), from, millis(lease));
+    object.store.takers.get(id, || {
         let runtime = Handle::try_current()
             .map_err(|_| Error::misused("queues need a Tokio runtime; call this in one").at(&object.key))?;
-        takers.retain(|_, contact| !contact.messages.is_closed());
         let (messages, inbox) = unbounded_channel();
         let (status_sender, status) = watch::channel(Status::default());
-        let contact = Contact { messages: messages.clone(), status };
-        takers.insert(id, contact.clone());
         let now = object.store.clock().now();
         let taker = Taker {
             object: object.clone(),
             from,
             lease,
-            own: messages,
+            own: messages.clone(),
             inbox,
             status: status_sender,
             callers: VecDeque::new(),
@@ -196,8 +133,8 @@ impl Takers {
             idle_since: now,
         };
         drop(runtime.spawn(taker.run()));
-        Ok(contact)
-    }
+        Ok(Contact { messages, status })
+    })
 }
 
 /// The task of one queue.

@@ -366,7 +366,7 @@ fn a_claim_waits_until_enough_holds_have_expired() {
     assert_eq!(claimed(&[busy(30), missing(), missing()], FENCES, true), Decision::Failed);
 }
 
-/// The node without an answer may have the hold that is passed on.
+/// The node without an answer may have the hold that is passed.
 #[test]
 fn a_minority_does_not_refuse_a_claim() {
     let split = Decision::Split { retry_after: Duration::from_millis(1) };

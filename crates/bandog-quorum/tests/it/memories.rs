@@ -187,7 +187,7 @@ async fn a_pass_that_too_few_nodes_answer_releases_nothing() {
     assert!(matches!(pass().await, Ok(Answer::Claimed(Verdict::Granted { .. }))));
 }
 
-/// One node passes the hold on, one has no vote, and at one another claim has the lock for a moment. A majority has the
+/// One node passes the hold, one has no vote, and at one another claim has the lock for a moment. A majority has the
 /// hold, so the pass is not refused, and no other writer gets the lock before the repetition.
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_a_minority_refuses_releases_nothing() {

@@ -359,7 +359,7 @@ async fn a_hold_that_a_node_must_release_is_not_renewed() {
 }
 
 /// A node was repaired, and its answer was lost. It has the hold, and another node has lost it. A downgrade must not
-/// release the hold at this node before it is passed on: between the two, another writer could get the lock.
+/// release the hold at this node before it is passed: between the two, another writer could get the lock.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_releases_no_repaired_hold_before_the_hold_is_passed_on() {
     let (nodes, held, read) = (nodes(3), claim(Kind::Write), claim(Kind::Read));

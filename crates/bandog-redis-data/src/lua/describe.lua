@@ -1,4 +1,4 @@
--- What an object is, for a list of objects.
+-- The structure and the size of an object, for a list of objects.
 --
 -- KEYS[1] the name
 -- ARGV[1] the sizes if it is a Bloom filter, ARGV[2] the size of a block if it has blocks of ids, ARGV[3] what precedes the

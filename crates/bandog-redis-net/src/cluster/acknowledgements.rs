@@ -100,8 +100,7 @@ impl Rounds for NodeRounds {
 impl NodeRounds {
     /// Repeats these writes, and waits until enough replicas have acknowledged them. Returns the reply to each write.
     async fn round(&self, writes: &[Writes]) -> Result<Vec<Value>> {
-        for sends_text in [false, true] {
-            let form = ScriptForm::new(sends_text, self.sharded);
+        for form in [ScriptForm::hash(self.sharded), ScriptForm::text(self.sharded)] {
             // Whether each reply belongs to a write. The others belong to ASKING.
             let (mut pipe, mut is_write) = (Pipeline::new(), Vec::new());
             for Writes { repeat, positions, moves } in writes {
@@ -119,7 +118,7 @@ impl NodeRounds {
             let mut replies = self.link.call(pipe).await?;
             let is_refused =
                 |reply: &Value| refusal::is_no_script(reply) || refusal::is_command_refused(reply, form.verb());
-            if !sends_text && replies.iter().any(is_refused) {
+            if !form.is_text() && replies.iter().any(is_refused) {
                 continue;
             }
             self.acknowledged(replies.pop())?;

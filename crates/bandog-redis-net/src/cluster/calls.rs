@@ -60,7 +60,7 @@ impl SharedCluster {
         keys: Keys<'_>,
         pack: &(dyn Fn(ScriptForm) -> Pipeline + Send + Sync),
     ) -> Replies {
-        let form = ScriptForm::new(false, self.map().is_sharded());
+        let form = ScriptForm::hash(self.map().is_sharded());
         let call = Call { deadline, pack, form, commands: pack(form) };
         let mut replies: Vec<Option<Result<Value>>> = vec![None; call.commands.len()];
         let slots: Vec<_> = call.commands().enumerate().map(|(at, command)| keys.slot_of(at, command)).collect();

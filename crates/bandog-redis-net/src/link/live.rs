@@ -48,7 +48,11 @@ pub(super) struct LiveConnection {
 
 impl LiveConnection {
     pub(super) fn script_form(&self) -> ScriptForm {
-        ScriptForm::new(self.sends_text.load(Ordering::Relaxed), self.sharded)
+        if self.sends_text.load(Ordering::Relaxed) {
+            ScriptForm::text(self.sharded)
+        } else {
+            ScriptForm::hash(self.sharded)
+        }
     }
 
     /// The commands that load the scripts.

@@ -41,7 +41,7 @@ impl Sent {
             return Ok(self.values);
         }
         let sharded = self.form.is_sharded();
-        let (hash, text) = (ScriptForm::new(false, sharded), ScriptForm::new(true, sharded));
+        let (hash, text) = (ScriptForm::hash(sharded), ScriptForm::text(sharded));
         let is_hash_refused = |value: &Value| refusal::is_command_refused(value, hash.verb());
         let mut needs_text = self.values.iter().any(is_hash_refused);
         if !needs_text {

@@ -305,8 +305,8 @@ async fn a_release_and_the_next_claim_are_one_command() {
     let own = format!("redisson_lock__channel:{{k}}:{}", next.id);
     let mut its_own = subscriber(&server, &own);
     server.cmd(&["CONFIG", "RESETSTAT"]);
-    let hand_over = |from: &Claim, to: &Claim| [Step::Release(from.clone()), Step::Claim(to.clone())];
-    let answers = redis.apply(&hand_over(&holder, &next)).await;
+    let release_and_claim = |from: &Claim, to: &Claim| [Step::Release(from.clone()), Step::Claim(to.clone())];
+    let answers = redis.apply(&release_and_claim(&holder, &next)).await;
     assert!(matches!(answers[0], Ok(Answer::Released(Released::Freed { others: Some(0) }))), "{answers:?}");
     assert!(matches!(answers[1], Ok(Answer::Claimed(Verdict::Granted { .. }))), "{answers:?}");
     let stats = server.cmd(&["INFO", "commandstats"]).text().to_owned();
@@ -320,7 +320,7 @@ async fn a_release_and_the_next_claim_are_one_command() {
     java_waits(&server, JAVA, now_ms() + WAIT);
     let own = format!("redisson_lock__channel:{{k}}:{JAVA}");
     let mut java = subscriber(&server, &own);
-    let answers = redis.apply(&hand_over(&next, &last)).await;
+    let answers = redis.apply(&release_and_claim(&next, &last)).await;
     assert!(matches!(answers[0], Ok(Answer::Released(Released::Freed { others: Some(1) }))), "{answers:?}");
     assert!(matches!(answers[1], Ok(Answer::Claimed(Verdict::Busy { ahead: Some(1), .. }))), "{answers:?}");
     assert_eq!(java.read().unwrap().texts(), ["message", &own, "0"]);

@@ -225,7 +225,7 @@ async fn the_limit_can_be_changed_once_it_is_known() {
 }
 
 #[tokio::test]
-async fn a_starving_claim_has_a_place_and_passes_on_what_it_leaves() {
+async fn a_starving_claim_has_a_place_and_notifies_the_next_claims() {
     let server = RedisServer::start();
     let redis = plain(&server);
     let (first, starving) = (permits("k", 2, 3), Claim { offers: true, ..permits("k", 2, 3) });

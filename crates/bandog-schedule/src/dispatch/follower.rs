@@ -303,7 +303,12 @@ impl Follower {
         }
         let now = planner.local().moment();
         let reads_all = self.polls.reads_all(now);
-        match self.board.polled(version, reads_all, is_era_changed) {
+        let to_read = if reads_all {
+            self.board.polled_for_all_jobs(version)
+        } else {
+            self.board.polled(version, is_era_changed)
+        };
+        match to_read {
             ToRead::AllJobs => self.read_all(planner),
             ToRead::News => {
                 self.store.iter().for_each(|store| store.read_news(now));

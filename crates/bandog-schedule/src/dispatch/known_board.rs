@@ -47,18 +47,22 @@ impl KnownBoard {
         self.version = None;
     }
 
-    /// Handles the version of the board that a poll has read. `reads_all`: all jobs must be read now, whether the board
-    /// has changed or not. `is_era_changed`: the store has lost its data since the last poll. Then the news does not
-    /// contain the changes since the known version.
-    pub(super) fn polled(&mut self, read: Option<Version>, reads_all: bool, is_era_changed: bool) -> ToRead {
-        let is_changed = self.version != read;
-        if reads_all || (is_changed && (self.version.is_none() || is_era_changed)) {
-            *self = Self { version: read, is_news_missing: false };
-            ToRead::AllJobs
-        } else if is_changed {
-            ToRead::News
-        } else {
+    /// Handles the version of the board that a poll has read, if all jobs are read then, whether the board has changed
+    /// or not.
+    pub(super) fn polled_for_all_jobs(&mut self, read: Option<Version>) -> ToRead {
+        *self = Self { version: read, is_news_missing: false };
+        ToRead::AllJobs
+    }
+
+    /// Handles the version of the board that a poll has read. `is_era_changed`: the store has lost its data since the
+    /// last poll. Then the news does not contain the changes since the known version.
+    pub(super) fn polled(&mut self, read: Option<Version>, is_era_changed: bool) -> ToRead {
+        if self.version == read {
             ToRead::Nothing
+        } else if self.version.is_none() || is_era_changed {
+            self.polled_for_all_jobs(read)
+        } else {
+            ToRead::News
         }
     }
 
@@ -89,34 +93,34 @@ mod tests {
     #[test]
     fn the_first_poll_reads_all_jobs_and_later_ones_the_news_of_a_change() {
         let mut board = KnownBoard::default();
-        assert_eq!(board.polled(v(3), false, false), ToRead::AllJobs);
-        assert_eq!(board.polled(v(3), false, false), ToRead::Nothing);
-        assert_eq!(board.polled(v(5), false, false), ToRead::News);
+        assert_eq!(board.polled(v(3), false), ToRead::AllJobs);
+        assert_eq!(board.polled(v(3), false), ToRead::Nothing);
+        assert_eq!(board.polled(v(5), false), ToRead::News);
         assert_eq!(board.version(), v(3), "until the news is read");
         assert_eq!(board.news_read(v(5), &news()), Changed::Jobs(vec!["a"]));
-        assert_eq!(board.polled(v(5), false, false), ToRead::Nothing);
+        assert_eq!(board.polled(v(5), false), ToRead::Nothing);
     }
 
     #[test]
     fn another_era_and_the_regular_read_make_the_news_irrelevant() {
         let mut board = KnownBoard::default();
-        board.polled(v(3), false, false);
-        assert_eq!(board.polled(v(5), false, true), ToRead::AllJobs);
-        assert_eq!(board.polled(v(5), true, false), ToRead::AllJobs);
+        board.polled(v(3), false);
+        assert_eq!(board.polled(v(5), true), ToRead::AllJobs);
+        assert_eq!(board.polled_for_all_jobs(v(5)), ToRead::AllJobs);
         board.forget();
-        assert_eq!(board.polled(v(5), false, false), ToRead::AllJobs);
+        assert_eq!(board.polled(v(5), false), ToRead::AllJobs);
     }
 
     #[test]
     fn a_gap_in_the_news_causes_one_more_poll_and_then_a_read_of_all_jobs() {
         let mut board = KnownBoard::default();
-        board.polled(v(3), false, false);
+        board.polled(v(3), false);
         assert_eq!(board.news_read(v(7), &news()), Changed::PollAgain);
         assert_eq!(board.version(), v(3));
         assert_eq!(board.news_read(v(7), &news()), Changed::AllJobs);
         assert_eq!(board.version(), v(7));
         let mut late = KnownBoard::default();
-        late.polled(v(3), false, false);
+        late.polled(v(3), false);
         assert_eq!(late.news_read(v(5), &News::default()), Changed::PollAgain);
         assert_eq!(
             late.news_read(v(5), &news()),

@@ -7,7 +7,7 @@ use super::{Call, Findings, History, excuse::Excuses, limits::Limits};
 use crate::{
     fault::FaultKind,
     history::{Nanos, nanos},
-    plan::{GREATER_LIMIT, PASSED_ON},
+    plan::{GREATER_LIMIT, HANDED_OVER},
 };
 
 const OVERLAP: &str = "no two clients hold one lock at the same time";
@@ -33,7 +33,7 @@ pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings:
             // The last of these grants was made after the last of these calls had begun. A client can pass permits on
             // from an earlier call.
             let begun = open.iter().map(|grant| grant.of.call.asked).max().unwrap_or(newer.from);
-            limits.greatest(begun.saturating_sub(nanos(PASSED_ON)), newer.from)
+            limits.greatest(begun.saturating_sub(nanos(HANDED_OVER)), newer.from)
         };
         let grant = Grant { part: newer.call.share.part(), fence: newer.call.fence(), of: newer };
         for breach in ledger.enter(grant, |older| older.to > newer.from, limit) {
@@ -86,7 +86,7 @@ impl Belief<'_> {
     /// the same time have no order.
     fn follows(&self, before: &Self, excuses: &Excuses, name: usize, findings: &mut Findings) {
         // If the store loses a hold, the client still believes for some time that it has this hold. In this time, the
-        // client can pass the hold on to another of its calls, with a fence that the client had reserved earlier. This
+        // client can hand the hold over to another of its calls, with a fence that the client had reserved earlier. This
         // fence can be smaller than the fence of a new holder.
         let excused =
             before.call.fence() > self.call.fence() && excuses.find(self.call, before.call, self.from).is_some();

@@ -23,7 +23,7 @@ impl Excuses {
     /// at most one more ttl.
     ///
     /// The grant of `older` can be later than the fault: the client might have received the hold for an earlier call,
-    /// and might have passed the hold on to `older` after the fault.
+    /// and might have handed the hold over to `older` after the fault.
     pub(super) fn find(&self, older: &Call, newer: &Call, to: Nanos) -> Option<FaultKind> {
         let (Some(old), Some(new)) = (&older.grant, &newer.grant) else { return None };
         let here = |fault: &&Fault| fault.name.is_none_or(|name| name == older.name);

@@ -119,11 +119,11 @@ impl Report {
         let rows: BTreeMap<&str, String> = self.rows().into_iter().collect();
         let harms: BTreeMap<&str, u64> = self.harms.iter().map(|(kind, count)| (kind.word(), *count)).collect();
         let Findings { ticks, ran, duplicates, unexplained, .. } = &self.findings;
-        // `told` contains the first violations of each law, as text.
+        // `violations` contains the first violations of each law, as text.
         json!({
             "store": word(store), "seeds": [self.seeds.0, self.seeds.1], "nodes": self.nodes, "seconds": self.took.as_secs(),
             "ticks": ticks, "ran": ran, "duplicates": duplicates, "unexplained": unexplained,
-            "harms": harms, "rows": rows, "broken": self.findings.laws(), "told": self.findings.report(),
+            "harms": harms, "rows": rows, "broken": self.findings.laws(), "violations": self.findings.report(),
         })
     }
 }

@@ -34,8 +34,8 @@ use crate::{
     turn::TurnClient,
 };
 
-/// An engine on its own thread polls its mailbox for this time after the hold of a key went from one call of this
-/// client to the next call. The turn of the next call often ends sooner than a sleeping thread would wake up.
+/// An engine on its own thread polls its mailbox for this time after a hold was handed over. The turn of the next call
+/// often ends sooner than a sleeping thread would wake up.
 const SPIN: Duration = Duration::from_micros(30);
 /// Maximum number of messages processed in one round.
 const MAX_MESSAGES: usize = 256;
@@ -82,8 +82,8 @@ pub(crate) struct Engine {
 
     /// Whether the engine is allowed to poll its mailbox for [`SPIN`]. True if the engine runs on its own thread.
     pub(super) may_spin: bool,
-    /// Whether in this round a hold went from one call of this client to the next.
-    pub(super) passed_on: bool,
+    /// Whether a hold was handed over in this round.
+    pub(super) handed_over: bool,
     /// The end of the time in which the engine polls its mailbox.
     pub(super) spin_until: Option<Moment>,
     pub(super) registration: Registration,
@@ -138,7 +138,7 @@ impl Engine {
             releases_timer: None,
             record_subscribers: Map::default(),
             may_spin: false,
-            passed_on: false,
+            handed_over: false,
             spin_until: None,
             registration: Registration::new(member, terms.ttl),
             metrics: Metrics::new(),
@@ -178,10 +178,10 @@ impl Engine {
     }
 
     /// Polls the mailbox until a message arrives. The engine polls only until [`SPIN`] has passed since a hold was last
-    /// passed on. Within this time, the engine polls again after each message. The first message is often not the
+    /// handed over. Within this time, the engine polls again after each message. The first message is often not the
     /// expected release, because the caller that has just released the lock often sends its next call first.
     fn spin(&mut self, messages: &mut Vec<Msg>) {
-        if std::mem::take(&mut self.passed_on) {
+        if std::mem::take(&mut self.handed_over) {
             self.spin_until = Some(self.clock.now() + SPIN);
         }
         let Some(until) = self.spin_until else { return };
@@ -260,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// Sends the collected renewals and steps. Steps are claims, releases, and exchanges (one request that releases a
+    /// Sends the collected renewals and steps. Steps are claims, releases, and passes (one request that releases a
     /// hold and claims a new one).
     async fn flush(&mut self) {
         loop {

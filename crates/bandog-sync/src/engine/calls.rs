@@ -72,7 +72,7 @@ pub(super) struct Calls {
     completions: VecDeque<Completion>,
     /// Number of renewal requests in flight.
     renewing: usize,
-    /// Number of steps (claims, exchanges and releases) in flight.
+    /// Number of steps (claims, passes and releases) in flight.
     steps: usize,
 }
 

@@ -13,7 +13,7 @@ use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result, rounded};
 use super::{
     actor::{Engine, SlotEntry},
     call::{Call, TurnGrant},
-    slot::{Counts, Effect, Event, NewTurn, Slot, SlotContext},
+    slot::{Counts, Effect, Event, Loss, NewTurn, Slot, SlotContext},
     timers::{Timer, Timers},
 };
 use crate::{
@@ -241,7 +241,7 @@ impl Engine {
             Effect::Renew(hold) => self.outbox.push_renewal(id.clone(), hold),
             Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(id)),
             Effect::StartTurn { call, turn } => self.start_turn(id, *call, turn),
-            Effect::PassOn { hold, fence, terms, report } => {
+            Effect::HandOver { hold, fence, terms, report } => {
                 let follower = self.take_follower(key, hold, terms);
                 self.on(id, Event::Follow { hold, fence, follower, report });
             }
@@ -269,9 +269,9 @@ impl Engine {
                     tracing::debug!(%key, fence = fence.get(), "a lock was released");
                 }
             }
-            Effect::Lost { fence, by_max_hold, is_quiet } => {
+            Effect::Lost { fence, loss } => {
                 self.metrics.lost();
-                log_loss(key, fence, by_max_hold, is_quiet);
+                log_loss(key, fence, loss);
             }
             Effect::CheckForDeadlock { caller, since } => self.check_for_deadlock(id, caller, since),
             Effect::Renewed => self.metrics.renewed(),
@@ -302,7 +302,7 @@ impl Engine {
 
     /// Starts a turn: answers the call with a new turn, and lets other calls of the same owner share the turn.
     fn start_turn(&mut self, id: &SlotId, call: Call, turn: NewTurn) {
-        let NewTurn { hold, fence, ttl, status, waited, is_passed_on } = turn;
+        let NewTurn { hold, fence, ttl, status, waited, is_handed_over } = turn;
         let key = &id.key;
         let Call { ticket, owner, terms: Terms { kind, max_hold, .. }, reply, .. } = call;
         let max_hold = max_hold.map(|time| MaxHold { time, end: self.cx.now + time });
@@ -320,8 +320,8 @@ impl Engine {
             let _ = reply.send(Ok(Some(TurnGrant::Shared)));
             return self.on(id, unused);
         }
-        // After a hold was passed from one call to the next, the engine polls its mailbox for a short time.
-        self.passed_on |= is_passed_on;
+        // After a hold was handed over, the engine polls its mailbox for a short time.
+        self.handed_over |= is_handed_over;
         self.metrics.acquired(waited);
         tracing::debug!(%key, fence = fence.get(), waited = %rounded(waited), "a lock was taken");
         // The other calls of this owner that wait for the key. They are read before the answer is sent, because the
@@ -412,15 +412,13 @@ impl SlotEntry {
     }
 }
 
-/// Logs the loss of a lock. `by_max_hold`: the lock was lost because the turn has reached its `max_hold`. `is_quiet`:
-/// the caller logs the loss itself.
-fn log_loss(key: &Key, fence: Option<Fence>, by_max_hold: bool, is_quiet: bool) {
+fn log_loss(key: &Key, fence: Option<Fence>, loss: Loss) {
     let fence = fence.map(Fence::get);
-    if by_max_hold {
-        tracing::warn!(%key, fence, "a lock was lost: it was held for as long as its max_hold allows");
-    } else if is_quiet {
-        tracing::debug!(%key, fence, "a lock was lost");
-    } else {
-        tracing::warn!(%key, fence, "a lock was lost");
+    match loss {
+        Loss::ByMaxHold => {
+            tracing::warn!(%key, fence, "a lock was lost: it was held for as long as its max_hold allows");
+        }
+        Loss::Quiet => tracing::debug!(%key, fence, "a lock was lost"),
+        Loss::Other => tracing::warn!(%key, fence, "a lock was lost"),
     }
 }

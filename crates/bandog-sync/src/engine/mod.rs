@@ -30,16 +30,35 @@
 //! executes. Neither state machine does I/O.
 //!
 //! # A dropped future
-//! A user can drop the future of `lock()` while a claim for this call is in flight (sent, and not answered yet). In
-//! short, this happens:
-//! 1. The drop sends [`Msg::Cancel`], and the slot removes the call from its queue.
-//! 2. The claim is not cancelled, because the store can apply the claim at any time. The slot waits for the answer.
-//! 3. If the store grants the claim, the next waiting call gets the hold. If no call waits, the engine releases the
-//!    hold.
-//! 4. If the store does not answer and no call waits, the engine releases the claim, because the store may have granted
-//!    that claim.
+//! A user can drop the future of a call at any await. A value in the future notices the drop and sends a message:
+//! - *Lock*: `QueuedCall` sends [`Msg::Cancel`], or the turn in the oneshot sends [`Msg::Release`]. A claim in flight
+//!   is not cancelled, because the store can apply it at any time: the slot waits for the answer. A hold that no call
+//!   needs is released. The documentation of [`slot`] describes each state, and the downgrade.
+//! - *Several locks* (`all`): the guards that the call has got send [`Msg::Release`] each, and the lock that it waits
+//!   for is cancelled as above. Between two attempts, the call has nothing in the store.
+//! - *Query* ([`Msg::Query`]): the drop of the oneshot ends the backend's future. The store may still apply the
+//!   request.
+//! - *Latch*: an operation is a query. It is not repeated any more, so it is counted once at most. `latch::turns` keeps
+//!   its number as long as it may reach the store. A wait has nothing in the store: its query ends, and its
+//!   notifications send [`Msg::UnsubscribeRecord`].
+//! - *Campaign*: the wait is that of a lock. During the write of the record, `election::leader::RecordEntry` sends a
+//!   query that deletes the record if it has this candidate's text, and then the turn sends [`Msg::Release`]. A write
+//!   that is applied after the query stays until the next leader, and observers ignore it: its claim does not hold the
+//!   mutex.
+//! - *Barrier*: the turn of the seat's mutex sends [`Msg::Release`], and the notifications [`Msg::UnsubscribeRecord`].
+//!   The record still names the party. The arrival that would open the barrier removes the parties that do not hold a
+//!   seat.
+//! - *Release, extend*: the message is sent already, and nothing is undone. *Detach*: if the engine has not handled the
+//!   message, the turn sends [`Msg::Release`]; otherwise the lock stays until the end of its lease.
 //!
-//! The documentation of [`slot`] has the details.
+//! No future of a user polls a backend's call for a lock, so a quorum of stores needs no path of its own for this. It
+//! drops requests to slow nodes itself: the documentation of `bandog-quorum` describes what happens then.
+//!
+//! # The parts of a call
+//! - `crate::lock::QueuedCall` is in the caller's future, and its drop cancels the call.
+//! - [`Call`] is what the caller sends and the slot's queue keeps. Its [`Wait`] has the times that the queue sets.
+//! - `crate::turn::OwnerCall` is in the table of an owner, which the caller and the engine share. It keeps a shared
+//!   turn until the caller takes it.
 //!
 //! # Modules
 //! - `actor`: the state of the engine, and its loop; `call`: a call, from its caller to the queue of its slot;

@@ -1,4 +1,4 @@
-//! The requests that wait to be sent: renewals and steps. Steps are claims, releases, and exchanges (one request that
+//! The requests that wait to be sent: renewals and steps. Steps are claims, releases, and passes (one request that
 //! releases a hold and claims a new one).
 //!
 //! Steps are sent in batches. Renewals of many holds are sent in one request.
@@ -63,7 +63,7 @@ impl Outbox {
     /// Takes the next batch. The caller must send the batch immediately.
     pub(super) fn take_batch(&mut self, now: Moment) -> Vec<Step> {
         self.sent_at = now;
-        let end = after_hand_over(&self.steps).unwrap_or(self.max_batch).min(self.max_batch);
+        let end = after_next_claim(&self.steps).unwrap_or(self.max_batch).min(self.max_batch);
         let rest = self.steps.split_off(self.steps.len().min(end));
         std::mem::replace(&mut self.steps, rest)
     }
@@ -79,15 +79,15 @@ impl Outbox {
     }
 }
 
-/// The end of the batch, if a fair mutex goes from one call of this client to the next one, and further claims of it
+/// The end of the batch, if this client releases a fair mutex and its next call claims it, and further claims of it
 /// follow. The further claims only wait in the queue. So they are in the next batch, because the caller that gets the
 /// mutex would wait for their answers, too.
-fn after_hand_over(steps: &[Step]) -> Option<usize> {
-    let is_hand_over = |pair: &[Step]| match pair {
+fn after_next_claim(steps: &[Step]) -> Option<usize> {
+    let is_next_claim = |pair: &[Step]| match pair {
         [Step::Release(from), Step::Claim(to)] => to.kind == Kind::Fair && from.key == to.key,
         _ => false,
     };
-    let end = steps.windows(2).take(Profile::MAX_STEPS - 1).position(is_hand_over)? + 2;
+    let end = steps.windows(2).take(Profile::MAX_STEPS - 1).position(is_next_claim)? + 2;
     let key = steps[end - 1].key();
     let is_further = |step: &Step| matches!(step, Step::Claim(claim) if claim.key == *key);
     steps[end..].iter().any(is_further).then_some(end)

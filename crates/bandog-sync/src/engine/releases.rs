@@ -7,7 +7,7 @@
 //! - A grant arrived too late, or no call waits for the lock any more.
 //! - No call waits for a claim any more. But the store may have applied the claim, may have a place for it, or may
 //!   have noted that this client starves (has waited for a long time).
-//! - A hold was exchanged for a new one, and the store may still apply a request of the old claim
+//! - A hold was passed to a new claim, and the store may still apply a request of the old claim
 //!   ([`Releases::start_later`]).
 //!
 //! A claim is *unsure* if one of its requests had no answer. The store may have applied that request, or may still
@@ -158,7 +158,7 @@ impl Releases {
         step
     }
 
-    /// Releases an unsure claim whose hold was exchanged. The release is sent one request timeout from now. At that
+    /// Releases an unsure claim whose hold was passed. The release is sent one request timeout from now. At that
     /// time, a running store no longer applies an old request of that claim.
     pub(super) fn start_later(&mut self, claim: Claim, now: Moment) {
         let id = claim.id.number;

@@ -77,9 +77,9 @@ pub(super) struct Operation {
     is_unclear: bool,
 }
 
-/// The turn of an operation. While it exists, no other operation of this client that takes turns changes the latch.
+/// The right to change the latch: of the operations of this client that take turns, one at a time has it.
 #[derive(Debug)]
-pub(super) struct Turn(OwnedMutexGuard<Pace>);
+pub(super) struct PaceGuard(OwnedMutexGuard<Pace>);
 
 impl Operations {
     /// Begins an operation. `next_number` returns a higher number at each call. `remember`: the time for which the store
@@ -155,19 +155,19 @@ impl Operation {
 
     /// Waits for the turn. Returns `None` if the store has answered none of the operations for this time. The time starts
     /// after the start of this operation.
-    pub(super) async fn turn(&self, max_silence: Duration) -> Option<Turn> {
+    pub(super) async fn turn(&self, max_silence: Duration) -> Option<PaceGuard> {
         let rest = || (self.start.max(self.silent_since()) + max_silence).since(self.clock.now());
         let mut turn = pin!(Arc::clone(&self.shared.turn).lock_owned());
         while !rest().is_zero() {
             if let Either::Left((pace, _)) = select(turn.as_mut(), pin!(time::sleep(rest()))).await {
-                return (!rest().is_zero()).then_some(Turn(pace));
+                return (!rest().is_zero()).then_some(PaceGuard(pace));
             }
         }
         None
     }
 
     /// Pauses before the next attempt if operations were refused although they had the turn.
-    pub(super) async fn pause(&self, turn: &Turn, max_pause: Duration) {
+    pub(super) async fn pause(&self, turn: &PaceGuard, max_pause: Duration) {
         let Pace { refusals, attempt } = *turn.0;
         if refusals > 0 {
             let begin = self.clock.now();
@@ -198,7 +198,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Turn {
+impl PaceGuard {
     /// Records an answer of the store to an attempt of this duration.
     pub(super) fn record_answer(&mut self, is_refused: bool, attempt: Duration) {
         self.0.attempt = attempt;

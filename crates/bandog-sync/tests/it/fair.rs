@@ -265,7 +265,7 @@ async fn an_owner_takes_a_fair_mutex_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hand_over_inside_a_client_is_one_batch() {
+async fn a_release_and_the_next_claim_of_a_client_are_one_batch() {
     let store = Counting::new(memory());
     let client = client(store.clone());
     let guard = client.mutex("orders").fair().lock().await.unwrap();

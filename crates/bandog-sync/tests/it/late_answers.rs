@@ -109,10 +109,10 @@ async fn a_request_that_timed_out_does_not_count_as_a_round_trip() {
 }
 
 /// The first request of a claim has no answer and is applied late. The repeated request is granted. Then the client
-/// tries to exchange the hold: one request releases it and claims a new one with other terms. The exchange fails. The
+/// tries to pass the hold: one request releases it and claims a new one with other terms. The pass fails. The
 /// first claim must still be released twice, because its first request may be applied after the first release.
 #[tokio::test(start_paused = true)]
-async fn after_a_failed_exchange_an_unsure_claim_is_released_twice() {
+async fn after_a_failed_pass_an_unsure_claim_is_released_twice() {
     let store = memory();
     let wire = Lossy::new(store.clone());
     let client = client(wire.clone());

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use bandog_conformance::wrap::{Fate, Lossy};
+use bandog_conformance::wrap::{Delayed, Fate, Lossy};
 use bandog_core::ErrorKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time;
 
-use crate::kit::{kind, memory, ms, paused, waiting};
+use crate::kit::{client, kind, memory, ms, paused, waiting};
 
 /// Reads all metrics. The value of a histogram is the number of its recorded values.
 fn read(snapshotter: &Snapshotter) -> HashMap<String, f64> {
@@ -61,4 +61,20 @@ async fn every_metric_counts() {
     let values_now = read(&snapshotter);
     let value_of = |name: &str| values_now.get(&format!("bandog_{name}")).copied();
     assert_eq!((value_of("holds"), value_of("waiting"), value_of("owed")), (Some(0.0), Some(0.0), Some(0.0)));
+}
+
+/// The future is dropped before the request is sent, while it is in flight, and after it is answered.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_downgrade_ends_each_turn_once() {
+    for dropped_after in [0, 10, 30, 60] {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        let _installed = metrics::set_default_local_recorder(&recorder);
+        let ours = client(Delayed::new(memory(), 1, ms(20), ms(20)));
+        let writer = ours.rwlock("catalogue").write().await.unwrap();
+        drop(time::timeout(ms(dropped_after), writer.downgrade()).await);
+        ours.idle().await;
+        let values = read(&snapshotter);
+        assert_eq!(values["bandog_held_seconds"], values["bandog_acquired_total"], "dropped after {dropped_after} ms");
+    }
 }

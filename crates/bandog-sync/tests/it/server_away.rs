@@ -146,7 +146,7 @@ async fn a_wait_of_a_second_behind_a_waiter_gets_an_answer_of_the_store() {
     drop((first, guard));
 }
 
-/// A call times out while the client exchanges its own hold over a slow connection. The call must return `None`, not an
+/// A call times out while the client passes its own hold over a slow connection. The call must return `None`, not an
 /// error.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_behind_our_own_hold_is_no_error() {
@@ -155,7 +155,7 @@ async fn a_short_wait_behind_our_own_hold_is_no_error() {
     let busy: Vec<_> = (0..4).map(|_| tokio::spawn(work(client.clone(), 50))).collect();
     let mut timed_out = 0;
     while !busy.iter().all(tokio::task::JoinHandle::is_finished) {
-        // This lease differs from the lease of the other calls, so the hold is exchanged each time.
+        // This lease differs from the lease of the other calls, so the hold is passed each time.
         match client.mutex("orders").lease(ms(5000)).try_lock_for(ms(100)).await {
             Ok(Some(guard)) => drop(guard),
             Ok(None) => timed_out += 1,
@@ -173,7 +173,7 @@ async fn work(client: Client, turns: u32) {
     }
 }
 
-/// A `try_lock` is the next call in the queue, and the hold is being exchanged for it. The call gets the lock.
+/// A `try_lock` is the next call in the queue, and the hold is being passed for it. The call gets the lock.
 #[tokio::test(start_paused = true)]
 async fn a_try_lock_that_is_next_gets_the_lock() {
     let wire = Stopped::new(memory());

@@ -1,4 +1,4 @@
-//! The nodes of permits that are taken: they are found again, passed on, watched and deleted.
+//! The nodes of permits that are taken: they are found again, passed, watched and deleted.
 
 use bandog_core::{Claim, Kind, Result, Verdict};
 use zookeeper_client::{Error as ZkError, MultiWriteError, OneshotWatcher};

@@ -8,8 +8,11 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
-use super::{Caller, End, POLL, SILENT_POLL, Status, Taker};
-use crate::{queue::lease::Popped, store::Exact};
+use super::{POLL, SILENT_POLL, Taker};
+use crate::{
+    queue::message::{Caller, End, Popped, Status},
+    store::Exact,
+};
 
 /// Maximum number of elements of one request.
 const MAX_ELEMENTS: usize = 256;
@@ -174,7 +177,7 @@ impl Taker {
     /// Handles the answer to a request for elements.
     fn took(
         &mut self,
-        (at_most, exact, done): (usize, Exact, Vec<u64>),
+        (at_most, mut exact, done): (usize, Exact, Vec<u64>),
         begin: Moment,
         reply: Result<Reply>,
     ) -> Option<Error> {
@@ -196,7 +199,8 @@ impl Taker {
                 None
             }
             Err(error) => {
-                match error.maybe_applied() {
+                exact.maybe_applied |= error.maybe_applied();
+                match exact.maybe_applied {
                     true => self.unanswered = Some(exact),
                     false => exact.answered(), // The store has taken nothing.
                 }

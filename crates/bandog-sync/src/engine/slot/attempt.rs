@@ -13,6 +13,7 @@ use bandog_core::{Claim, Moment, PLACE, Step};
 use super::{
     policy::{Joins, Offers, Policy, PollRule},
     polls::{MAX_POLL_INTERVAL, Polls, slow_interval},
+    queue::Queue,
     streak::Streak,
 };
 use crate::{engine::backoff::jittered, lane::Lane, terms::Terms};
@@ -40,6 +41,23 @@ pub(super) enum Queued {
     OutOfOrder,
 }
 
+/// A hold that an attempt passes to its claim.
+#[derive(Debug, Clone)]
+pub(super) struct OldHold {
+    pub(super) claim: Claim,
+    /// Whether the store may still apply a request of that claim, because the request had no answer.
+    pub(super) unsure: bool,
+}
+
+/// What the requests of a claim have asked for, and the store may still have for the claim.
+#[derive(Debug, Default, Clone, Copy)]
+struct AskedFor {
+    /// An offer: the store may have the note that this client starves.
+    offer: bool,
+    /// A place ([`Claim::joins`]).
+    place: bool,
+}
+
 /// A claim that is not granted yet. The claim belongs to no particular call. When the grant arrives, the call that is
 /// first in the queue gets the hold (what the store gives for a claim).
 pub(super) struct Attempt {
@@ -48,11 +66,9 @@ pub(super) struct Attempt {
     since: Moment,
     pub(super) terms: Terms,
     policy: &'static Policy,
-    /// The claim of this client's old hold, if one request releases the old hold and claims the key again (an
-    /// *exchange*, [`Step::Pass`]). `None` for an ordinary claim, and after the store has reported another holder.
-    pub(super) from: Option<Claim>,
-    /// Whether the store may still apply a request of that claim, because the request had no answer.
-    pub(super) is_from_unsure: bool,
+    /// The old hold of this client, if one request releases it and claims the key again (a *pass*, [`Step::Pass`]).
+    /// `None` for an ordinary claim, and after the store has reported another holder.
+    pub(super) from: Option<OldHold>,
     /// The streak that a grant would continue. `None` after the store has reported another holder.
     pub(super) streak: Option<Streak>,
     /// Decides when this client claims again although no notification arrived.
@@ -60,11 +76,7 @@ pub(super) struct Attempt {
     /// Whether a notification has reported a release of the key since this client began to wait. If so, the lock
     /// changes hands while this client waits.
     is_contended: bool,
-    /// Whether a request of this claim has asked for an offer. If so, the store may still have the note that this
-    /// client starves.
-    has_asked_for_offer: bool,
-    /// Whether a request of this claim has asked for a place ([`Claim::joins`]). If so, the store may have that place.
-    has_asked_for_place: bool,
+    asked_for: AskedFor,
     /// The place of a claim for a fair mutex.
     pub(super) queued: Queued,
     /// When the place of this claim must be renewed. `None` if it is not renewed: the polls of the other kinds are
@@ -88,12 +100,10 @@ impl Attempt {
             since: now,
             terms,
             from: None,
-            is_from_unsure: false,
             streak: None,
             polls: Polls::default(),
             is_contended: false,
-            has_asked_for_offer: false,
-            has_asked_for_place: false,
+            asked_for: AskedFor::default(),
             queued: Queued::NotYet,
             place_due: None,
             unsure: false,
@@ -102,15 +112,10 @@ impl Attempt {
         }
     }
 
-    /// Makes this the attempt to exchange an old hold. `is_unsure`: the store may still apply a request of its claim.
-    pub(super) fn exchanges(&mut self, from: Claim, is_unsure: bool) {
-        (self.from, self.is_from_unsure) = (Some(from), is_unsure);
-    }
-
     /// Records that the store does not have the old hold any more. Returns its claim if it must be released, because the store
     /// may still apply one of its requests. It must not be released earlier: until now, the hold has kept other clients out.
     pub(super) fn old_hold_has_ended(&mut self) -> Option<Claim> {
-        self.from.take().filter(|_| self.is_from_unsure)
+        self.from.take().filter(|old| old.unsure).map(|old| old.claim)
     }
 
     /// Continues the wait of an earlier claim, which had different terms. The time for which that claim has waited also
@@ -119,27 +124,32 @@ impl Attempt {
         (self.since, self.is_contended) = (earlier.since, earlier.is_contended);
     }
 
-    /// The next request of the claim. `expects_notifications`: whether this client expects to be notified of releases.
-    /// `has_patient_calls`: whether a call waits that is not a `try_lock` call.
+    /// The next request of the claim, for the calls of this queue. It asks for an offer and a place as the policy of
+    /// its lane says. `expects_notifications`: whether this client expects to be notified of releases.
     pub(super) fn next_step(
         &mut self,
         now: Moment,
+        queue: &Queue,
         expects_notifications: bool,
-        has_patient_calls: bool,
         round_trip: Duration,
     ) -> Step {
         self.claim.offers = self.asks_for_offer(now, expects_notifications, round_trip);
         self.claim.joins = match self.policy.joins {
             Joins::Never => false,
-            Joins::ForPatientCalls => has_patient_calls,
+            Joins::ForPatientCalls => queue.has_patient_calls(),
             Joins::WithOffer => self.claim.offers,
         };
+        self.asked_for.offer |= self.claim.offers;
+        self.asked_for.place |= self.claim.joins;
+        self.plain_step()
+    }
+
+    /// The next request of the claim, for an attempt that asks for neither an offer nor a place.
+    pub(super) fn plain_step(&mut self) -> Step {
         self.requests = self.requests.saturating_add(1);
-        self.has_asked_for_offer |= self.claim.offers;
-        self.has_asked_for_place |= self.claim.joins;
         self.place_due = None;
         match &self.from {
-            Some(from) => Step::Pass { from: Box::new(from.clone()), to: self.claim.clone() },
+            Some(old) => Step::Pass { from: Box::new(old.claim.clone()), to: self.claim.clone() },
             None => Step::Claim(self.claim.clone()),
         }
     }
@@ -204,17 +214,14 @@ impl Attempt {
     /// necessary in three cases: the store may have applied a request, or it may have a place for the claim, or it may
     /// have the note that this client starves. The release removes the place and the note.
     pub(super) fn claim_to_release(&self) -> Option<Claim> {
-        (self.unsure || self.has_asked_for_place || self.has_asked_for_offer).then(|| Claim {
-            offers: self.has_asked_for_offer,
-            joins: self.has_asked_for_place,
-            ..self.claim.clone()
-        })
+        let AskedFor { offer: offers, place: joins } = self.asked_for;
+        (self.unsure || offers || joins).then(|| Claim { offers, joins, ..self.claim.clone() })
     }
 
     /// Whether the next request says that this client starves. This client has waited for [`STARVES_AFTER`], and the policy
     /// of its lane ([`Offers`]) is fulfilled: the round trip is so short that the next claim reaches the store before the
     /// offer expires, and the lock changes hands, because this client was notified of a release while it waited, or polls
-    /// quickly (see `polls`). The request is no exchange, in which this client still has its old hold.
+    /// quickly (see `polls`). The request is no pass, in which this client still has its old hold.
     fn asks_for_offer(&self, now: Moment, expects_notifications: bool, round_trip: Duration) -> bool {
         let has_waited = self.from.is_none() && now.since(self.since) >= STARVES_AFTER;
         let sees_releases = self.is_contended && expects_notifications;

@@ -5,7 +5,7 @@ use std::{mem, time::Duration};
 use bandog_core::{Error, ErrorKind, Moment, Result, Subscription, Verdict};
 
 use super::{
-    attempt::{Attempt, Queued},
+    attempt::{Attempt, OldHold, Queued},
     event::{Effect, SlotContext},
     state::{Claiming, Slot, Stage, WakeUps},
 };
@@ -54,9 +54,7 @@ impl Slot {
 
     /// Sends the next request of an attempt, and enters [`Stage::Claiming`].
     pub(super) fn send_claim(&mut self, mut attempt: Box<Attempt>, cx: &mut SlotContext) {
-        let (expects_notifications, has_patient_calls) =
-            (self.wake_ups.expects_notifications(), self.queue.has_patient_calls());
-        let step = attempt.next_step(cx.now, expects_notifications, has_patient_calls, cx.round_trip);
+        let step = attempt.next_step(cx.now, &self.queue, self.wake_ups.expects_notifications(), cx.round_trip);
         cx.emit(Effect::Send(step));
         let last_covered = self.queue.last();
         self.stage = Stage::Claiming(Claiming { attempt, last_covered, is_notified: false });
@@ -82,7 +80,7 @@ impl Slot {
                 return;
             }
         };
-        // The store has exchanged the old hold, or another client holds the key.
+        // The store has passed the old hold, or another client holds the key.
         if answer.is_ok()
             && let Some(old) = claiming.attempt.old_hold_has_ended()
         {
@@ -90,7 +88,9 @@ impl Slot {
         }
         match answer {
             Ok(Verdict::Granted { fences, valid_for, .. }) => {
-                self.further.answered(true, claiming.attempt.is_first_request());
+                if claiming.attempt.is_first_request() {
+                    self.further.granted_at_once();
+                }
                 self.granted(claiming.attempt, fences, asked_at, valid_for, cx);
             }
             Ok(Verdict::Busy { retry_after, ahead }) => {
@@ -114,7 +114,7 @@ impl Slot {
         let now = cx.now;
         attempt.refused(asked_at, now, retry_after, ahead);
         self.refusals += 1;
-        self.further.answered(false, false);
+        self.further.refused();
         self.fault = None;
         let is_off = matches!(self.wake_ups, WakeUps::Off);
         let expects_notifications = is_off || self.wake_ups.expects_notifications();
@@ -254,10 +254,10 @@ impl Slot {
 /// have applied it, may have a place for it, or may have a note that this client starves (has waited for a long time).
 pub(super) fn end_attempt(attempt: &Attempt, cx: &mut SlotContext) {
     let unsure = attempt.unsure;
-    // If the claim was sent as an exchange that the store has not applied, the store still has the old hold. So the old
+    // If the claim was sent in a pass that the store has not applied, the store still has the old hold. So the old
     // hold is released, too.
-    if let Some(claim) = attempt.from.clone() {
-        cx.emit(Effect::Release { claim, unsure: unsure || attempt.is_from_unsure, report: None });
+    if let Some(OldHold { claim, unsure: is_old_unsure }) = attempt.from.clone() {
+        cx.emit(Effect::Release { claim, unsure: unsure || is_old_unsure, report: None });
     }
     if let Some(claim) = attempt.claim_to_release() {
         cx.emit(Effect::Release { claim, unsure, report: None });

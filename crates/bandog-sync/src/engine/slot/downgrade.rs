@@ -18,7 +18,7 @@ use super::{
     hold::{Hold, HoldDue, RenewalEffect},
     pending_downgrade::{Adoption, Downgrade},
     state::Slot,
-    turn::Turn,
+    turn::TurnRecord,
 };
 use crate::{
     engine::{backoff::backoff_after, call::Call},
@@ -36,7 +36,7 @@ impl Slot {
         };
         let terms = Terms { kind: Kind::Read, fences: NonZeroU8::MIN, ..hold.terms() };
         let mut attempt = cx.new_attempt(&self.id, terms);
-        attempt.exchanges(hold.claim().clone(), hold.is_unsure());
+        attempt.from = Some(hold.as_old());
         call.terms = terms;
         self.downgrade = Some(Box::new(Downgrade { attempt, hold, call: Some(call), retry_at: None }));
         self.send_downgrade(cx);
@@ -45,7 +45,7 @@ impl Slot {
     fn send_downgrade(&mut self, cx: &mut SlotContext) {
         let Some(downgrade) = &mut self.downgrade else { return };
         downgrade.retry_at = None;
-        cx.emit(Effect::Send(downgrade.attempt.next_step(cx.now, false, false, cx.round_trip)));
+        cx.emit(Effect::Send(downgrade.attempt.plain_step()));
     }
 
     /// Whether this claim is the one of a downgrade in flight.
@@ -125,7 +125,7 @@ impl Slot {
                 RenewalEffect::Unchanged => {}
                 RenewalEffect::TooLate => self.fail_downgrade(&Error::lost(&self.id.key), cx),
             },
-            // A request without an answer may have passed the hold on. The next answer to the pass shows it.
+            // A request without an answer may have passed the hold. The next answer to the pass shows it.
             Ok(Renewal::Gone | Renewal::Waiting { .. }) => hold.renewal_failed(asked_at, now, cx.timeout),
             Err(error) => {
                 hold.renewal_failed(asked_at, now, cx.timeout);
@@ -182,7 +182,7 @@ fn writer_has_ended(downgrade: &mut Downgrade, cx: &mut SlotContext) {
 }
 
 /// The writer's turn has ended. Its end is reported.
-fn end_turn(downgrade: &Downgrade, cx: &mut SlotContext, end: impl Fn(&Turn)) {
+fn end_turn(downgrade: &Downgrade, cx: &mut SlotContext, end: impl Fn(&TurnRecord)) {
     for turn in downgrade.hold.turns().iter() {
         end(turn);
         cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since), released: None });
@@ -215,6 +215,9 @@ fn downgraded(
         let (claim, unsure) = (downgrade.attempt.claim.clone(), downgrade.attempt.unsure);
         return cx.emit(Effect::Release { claim, unsure, report: None });
     };
-    end_turn(&downgrade, cx, |turn| turn.status.release());
+    if downgrade.call.is_some() {
+        // Otherwise the caller has dropped its future, which has ended the writer's turn.
+        end_turn(&downgrade, cx, |turn| turn.status.release());
+    }
     cx.emit(Effect::Adopt(Box::new(Adoption { hold: Box::new(hold), call: downgrade.call })));
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Moment, Renewal, Result, Step, Subscription, Verdict};
 
-use super::{attempt::Attempt, pending_downgrade::Adoption};
+use super::{attempt::Attempt, hold::Loss, pending_downgrade::Adoption};
 use crate::{
     caller::Caller,
     engine::call::Call,
@@ -38,11 +38,11 @@ pub(in crate::engine) enum Event {
     /// A caller extends the fixed lease of this hold to at least `ttl`. `report`: where the result goes.
     Extend { hold: HoldId, ttl: Duration, report: Report },
     /// The hold of a fair mutex gets the call that directly follows in the store's queue, or `None` if there is no such
-    /// call any more. This answers [`Effect::PassOn`].
+    /// call any more. This answers [`Effect::HandOver`].
     Follow { hold: HoldId, fence: Fence, follower: Option<Box<Call>>, report: Option<Report> },
-    /// The request of a claim or an exchange has ended. (An exchange releases a hold and claims the key again in one
-    /// request.) `answer` is the store's answer, or an error if the store did not answer in time.
-    /// `has_older_call`: an older call of this client holds the same fair mutex, or has a place before this call.
+    /// The request of a claim or a pass has ended. (A pass releases a hold and claims the key again in one request.)
+    /// `answer` is the store's answer, or an error if the store did not answer in time. `has_older_call`: an older call
+    /// of this client holds the same fair mutex, or has a place before this call.
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict>, has_older_call: bool },
     /// A renewal has ended. `answer` is the store's answer, or an error if the store did not answer in time.
     Renewed { hold: HoldId, asked_at: Moment, answer: Result<Renewal> },
@@ -74,12 +74,12 @@ pub(in crate::engine) enum Event {
 
 /// An action of the engine for a slot. The engine executes the effects in the order in which the slot emitted them.
 pub(in crate::engine) enum Effect {
-    /// Send a claim or an exchange.
+    /// Send a claim or a pass.
     Send(Step),
     /// Release a claim. `unsure`: the store may still apply one of the claim's requests. `report`: where the result
     /// goes, if a caller waits for it.
     Release { claim: Claim, unsure: bool, report: Option<Report> },
-    /// Release an unsure claim (one of its requests had no answer) whose hold was exchanged. The release is sent when
+    /// Release an unsure claim (one of its requests had no answer) whose hold was passed. The release is sent when
     /// the store can no longer apply a request of that claim.
     ReleaseLater(Claim),
     /// Renew a hold, or the place of a claim that waits. The engine renews the holds of several keys in one request.
@@ -91,8 +91,8 @@ pub(in crate::engine) enum Effect {
     StartTurn { call: Box<Call>, turn: NewTurn },
     /// A turn of this hold of a fair mutex has ended. Find the call that directly follows in the store's queue, and answer
     /// with [`Event::Follow`], also if there is none. That call must have these terms. `fence` is the fence of its turn.
-    PassOn { hold: HoldId, fence: Fence, terms: Terms, report: Option<Report> },
-    /// Pass the hold of a downgrade on to the slot of the readers.
+    HandOver { hold: HoldId, fence: Fence, terms: Terms, report: Option<Report> },
+    /// Move the hold of a downgrade to the slot of the readers.
     Adopt(Box<Adoption>),
     /// Answer this call with "the lock is held".
     Refuse(Box<Call>),
@@ -107,9 +107,8 @@ pub(in crate::engine) enum Effect {
     /// The last guard of a turn was dropped, or the client closes. `released`: the fence of the turn, if the turn was not
     /// lost, and the client does not close.
     TurnEnded { held_for: Duration, released: Option<Fence> },
-    /// The hold and the guards of its turn are lost. `by_max_hold`: the turn has reached its `max_hold`. `is_quiet`:
-    /// the caller logs the loss.
-    Lost { fence: Option<Fence>, by_max_hold: bool, is_quiet: bool },
+    /// The hold and the guards of its turn are lost.
+    Lost { fence: Option<Fence>, loss: Loss },
     /// A call begins to wait for a lock that another client holds.
     WaitBegan,
     /// A call has waited for some time since `since`. It may wait for itself, if its own task or thread took a turn of
@@ -134,7 +133,7 @@ pub(in crate::engine) struct NewTurn {
     /// How long the call has waited.
     pub(in crate::engine) waited: Duration,
     /// Whether the hold has already served another call of this client.
-    pub(in crate::engine) is_passed_on: bool,
+    pub(in crate::engine) is_handed_over: bool,
 }
 
 /// The context of the slots, and the effects that the slots have emitted.

@@ -29,7 +29,7 @@ impl Slot {
             Stage::Idle | Stage::Waiting { .. } | Stage::Resting { .. } | Stage::Releasing(_) => 0,
         };
         let taken = self.holds.permits() + self.further.permits() + attempted;
-        !self.further.is_contended && taken + u64::from(take.get()) <= u64::from(of.get())
+        !self.further.is_contended() && taken + u64::from(take.get()) <= u64::from(of.get())
     }
 
     /// Sends further claims: one for each call behind the first one, as long as the calls have the terms of the attempt
@@ -38,7 +38,7 @@ impl Slot {
         let Stage::Claiming(Claiming { attempt, .. }) = &self.stage else { return };
         let terms = attempt.terms;
         let Kind::Permits { take, of } = terms.kind else { return };
-        if self.further.is_contended || attempt.from.is_some() || attempt.faults > 0 {
+        if self.further.is_contended() || attempt.from.is_some() || attempt.faults > 0 {
             return;
         }
         let take = u64::from(take.get());
@@ -49,7 +49,7 @@ impl Slot {
         let calls = self.queue.first_with_terms(terms, 1 + self.further.len() + room);
         for _ in 1 + self.further.len()..calls {
             let mut attempt = cx.new_attempt(&self.id, terms);
-            cx.emit(Effect::Send(attempt.next_step(cx.now, false, false, cx.round_trip)));
+            cx.emit(Effect::Send(attempt.plain_step()));
             self.further.claims.push(*attempt);
         }
     }
@@ -67,9 +67,9 @@ impl Slot {
             Ok(Verdict::Granted { fences, valid_for, .. }) => {
                 self.granted(Box::new(attempt), fences, asked_at, valid_for, cx)
             }
-            Ok(Verdict::Busy { .. }) => self.further.is_contended = true,
+            Ok(Verdict::Busy { .. }) => self.further.refused(),
             Err(error) => {
-                self.further.is_contended = true;
+                self.further.refused();
                 release_unsure(&attempt, &error, cx);
             }
         }

@@ -9,7 +9,7 @@ pub(super) struct Further {
     /// The claims in flight.
     pub(super) claims: Vec<Attempt>,
     /// Whether the store has refused or not answered a claim since the last one that it granted at once.
-    pub(super) is_contended: bool,
+    is_contended: bool,
 }
 
 impl Further {
@@ -17,9 +17,18 @@ impl Further {
         self.claims.len()
     }
 
-    /// Records the store's answer to the claim of the slot's attempt. `at_once`: the answer is to its first request.
-    pub(super) fn answered(&mut self, is_granted: bool, at_once: bool) {
-        self.is_contended = !is_granted || self.is_contended && !at_once;
+    pub(super) fn is_contended(&self) -> bool {
+        self.is_contended
+    }
+
+    /// Records that the store has refused or not answered a claim of the slot.
+    pub(super) fn refused(&mut self) {
+        self.is_contended = true;
+    }
+
+    /// Records that the store has granted the claim of the slot's attempt at its first request.
+    pub(super) fn granted_at_once(&mut self) {
+        self.is_contended = false;
     }
 
     pub(super) fn take(&mut self, id: HoldId) -> Option<Attempt> {

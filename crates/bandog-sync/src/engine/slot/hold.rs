@@ -20,10 +20,10 @@ use std::{sync::Arc, time::Duration};
 use bandog_core::{Claim, Error, Fence, Fences, Kind, Moment};
 
 use super::{
-    attempt::Attempt,
+    attempt::{Attempt, OldHold},
     lease::Lease,
     streak::Streak,
-    turn::{Turn, Turns},
+    turn::{TurnRecord, Turns},
     validity::{NextRenewal, Validity},
 };
 use crate::{
@@ -55,6 +55,16 @@ pub(super) enum RenewalEffect {
     Unchanged,
     /// The renewal succeeded, but the guards had already seen that the deadline had passed. So the turns stay lost.
     TooLate,
+}
+
+/// Why a turn is lost, as the log reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum Loss {
+    /// The turn has reached its `max_hold`.
+    ByMaxHold,
+    /// Another cause, and the caller logs the loss itself.
+    Quiet,
+    Other,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,12 +165,22 @@ impl Hold {
         self.unsure
     }
 
+    /// The part that an attempt needs to pass this hold.
+    pub(super) fn as_old(&self) -> OldHold {
+        OldHold { claim: self.claim.clone(), unsure: self.unsure }
+    }
+
     pub(super) fn is_before_first_turn(&self) -> bool {
         self.phase == Phase::New
     }
 
-    pub(super) fn is_quiet(&self) -> bool {
-        self.terms.quiet
+    /// The loss of a turn of this hold. `by_max_hold`: the turn has reached its `max_hold`.
+    pub(super) fn loss(&self, by_max_hold: bool) -> Loss {
+        match self.terms.quiet {
+            _ if by_max_hold => Loss::ByMaxHold,
+            true => Loss::Quiet,
+            false => Loss::Other,
+        }
     }
 
     pub(super) fn turns(&self) -> &Turns {
@@ -190,7 +210,7 @@ impl Hold {
     }
 
     /// The oldest turn that this task or thread took.
-    pub(super) fn turn_of(&self, caller: Caller) -> Option<&Turn> {
+    pub(super) fn turn_of(&self, caller: Caller) -> Option<&TurnRecord> {
         self.turns.of_caller(caller)
     }
 
@@ -240,7 +260,7 @@ impl Hold {
         self.wake_at
     }
 
-    /// The fence of the next turn, if the hold can serve a call with these terms. Otherwise the hold must be exchanged:
+    /// The fence of the next turn, if the hold can serve a call with these terms. Otherwise the hold must be passed:
     /// its terms differ, too little time is left, or all fences are used.
     pub(super) fn next_fence(&mut self, terms: Terms, now: Moment) -> Option<Fence> {
         let has_time = terms.watchdog && self.validity.has_time(now);
@@ -273,7 +293,7 @@ impl Hold {
         let deadline = max_hold_end.map_or(until, |end| end.min(until));
         let status = Arc::new(TurnStatus::held_until(deadline));
         let (shared, warnings) = (Arc::clone(&status), Vec::new());
-        self.turns.insert(Turn { ticket, since: now, fence, caller, status, max_hold_end, warnings });
+        self.turns.insert(TurnRecord { ticket, since: now, fence, caller, status, max_hold_end, warnings });
         if self.phase == Phase::New {
             self.phase = Phase::Used;
         }
@@ -282,7 +302,7 @@ impl Hold {
         shared
     }
 
-    pub(super) fn end_turn(&mut self, ticket: Ticket) -> Option<Turn> {
+    pub(super) fn end_turn(&mut self, ticket: Ticket) -> Option<TurnRecord> {
         self.turns.remove(ticket)
     }
 
@@ -299,7 +319,7 @@ impl Hold {
     pub(super) fn lose_ended_turns(&mut self, now: Moment) -> Vec<Fence> {
         let Turns::Many(turns) = &mut self.turns else { return Vec::new() };
         let ended = turns.iter_mut().filter(|turn| turn.max_hold_has_ended(now));
-        let lose = |turn: &mut Turn| {
+        let lose = |turn: &mut TurnRecord| {
             turn.status.lose();
             turn.max_hold_end = None; // So the loss is reported only once.
             turn.fence

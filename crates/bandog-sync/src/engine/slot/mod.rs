@@ -11,8 +11,9 @@
 //!   the waiting calls of this client, one turn after another. Calls of one owner can share a turn.
 //! - *Open hold*: a hold of readers that serves further readers without a request to the store, all at the same time.
 //! - *Place*: a position in the store's queue, which a refused claim can get ([`bandog_core::Claim::joins`]).
-//! - *Exchange*: one request that releases a hold and claims a new one, so that no other client can get the key between
-//!   the two.
+//! - *Hand over*: a hold serves the next waiting call of this client, without a request.
+//! - *Pass*: one request that releases a hold and claims a new one, so that no other client can get the key between the
+//!   two ([`bandog_core::Step::Pass`]).
 //! - *Streak*: consecutive turns of this client at the key, during which other clients had no chance to get the key.
 //! - *Rest*: a pause after a streak, in which this client does not claim the key, so that other clients can get it.
 //! - *Unsure claim*: a claim for which a request was sent and not answered. The store may have applied that request, or
@@ -25,7 +26,7 @@
 //!   Idle ---------> Claiming ---------------------------------> Waiting
 //!    ^ ^               |  ^ ^                                      |
 //!    | |      granted  |  |  \------- notification, timer ---------/
-//!    | \--------------/   | exchange
+//!    | \--------------/   | pass
 //!    +- Releasing <--- a hold ends --- streak ends ---> Resting --- timer ---> Claiming
 //! ```
 //!
@@ -34,7 +35,7 @@
 //!   which end when their last turn ends.
 //! - Each call for a fair mutex has a slot of its own, with one claim for the whole life of the slot. So the order of
 //!   all calls is the order of the store's queue. A hold of such a slot also serves the calls of this client that directly
-//!   follow in that queue. They leave their own slots ([`Effect::PassOn`]).
+//!   follow in that queue. They leave their own slots ([`Effect::HandOver`]).
 //! - The slot of a semaphore can send further claims beside its attempt (`further`).
 //! - A lost hold stays in the slot until the guards of its turns are dropped.
 //! - `Waiting` ends in `Idle` when the last waiting call has left.
@@ -44,7 +45,8 @@
 //!   continues the streak: the slot goes to `Claiming`, or to `Resting` if the streak has reached its limit.
 //!
 //! # A dropped future
-//! A user can drop the future of `lock()` at any time. What happens then depends on the state of the call:
+//! A user can drop the future of a call at any time. Before the answer, the drop causes [`Event::Cancel`]. What happens
+//! then depends on the state of the call:
 //!
 //! **The claim is in flight.** [`Event::Cancel`] removes the call from the queue. The claim is not released yet: the
 //! store can apply the claim at any time, so a release could overtake the claim and find nothing to release. The slot
@@ -57,15 +59,37 @@
 //! - *No answer*: the store may have applied the claim, or may still apply it. If other calls wait, the claim is
 //!   repeated with the same id. If no call waits, the claim is released. That release is repeated until the store has
 //!   answered it. One request timeout later the release is sent once more, because the store may have applied the claim
-//!   in the meantime ([`super::releases`]). If the claim was sent as an exchange, the old hold is released, too.
+//!   in the meantime ([`super::releases`]). If the claim was sent in a pass, the old hold is released, too.
 //!
 //! **The grant has arrived, and the turn is in the oneshot of the call.** The oneshot is the channel for the call's
 //! answer. The turn is dropped together with the oneshot. This ends the turn in the same way as the drop of a guard
-//! does.
+//! does ([`Event::TurnEnded`]). A turn that the call shares with its owner is in the owner's table, and is dropped
+//! there.
 //!
 //! **The call waits, and no claim is in flight.** [`Event::Cancel`] removes the call from the queue. If no other call
 //! waits, the slot becomes idle. As in the case *busy*, the claim is released if it is unsure, has asked for a place or
 //! has reported starvation.
+//!
+//! **The call is a follower of a fair mutex.** It waits in its own slot, as above, and the release of its claim removes
+//! its place. Its ticket stays in the list of followers, and is skipped there. If the hold was handed over to it, it
+//! has left its slot, which ignores the event. Then the drop of its turn hands the hold over to the next follower.
+//!
+//! **Further claims are in flight.** They belong to no call, and one request timeout is their limit. Granted: as above.
+//! Busy: nothing remains of a further claim. No answer: it is released. The slot exists until all of them have ended.
+//!
+//! **A reader joins an open hold.** It needs no claim, so its turn starts when the call arrives, or never if the future
+//! was dropped before ([`Call::has_gone`]). The drop of its turn ends this turn only. The last turn releases the hold.
+//!
+//! **A downgrade.** Its future has the writer's turn. The drop of this turn causes [`Event::TurnEnded`], which ends the
+//! turn, and the hold is not renewed any more. If no request is in flight, both claims are released. Otherwise the slot
+//! waits for the answer, for one request timeout at most. Granted: the new hold serves the readers of this client that
+//! wait, or is released. Busy: claims that are unsure are released. No answer: both claims are released.
+//!
+//! **The call is part of a deadlock, and lingers** (`super::deadlocks`). It has left its slot, and its claim has ended
+//! as if it had been cancelled. The next search, 100 ms later at most, drops it.
+//!
+//! A release that the store does not answer is repeated ([`super::releases`]). At the latest, the hold expires after
+//! its ttl, and a place after [`bandog_core::PLACE`].
 //!
 //! # Modules
 //! - `state`: the state of a slot; `event`: the events, the effects, and what a slot knows about its surroundings;
@@ -116,6 +140,7 @@ use crate::{
 
 pub(super) use self::{
     event::{Counts, Effect, Event, NewTurn, SlotContext},
+    hold::Loss,
     state::Slot,
 };
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
@@ -323,12 +348,12 @@ impl Slot {
     }
 
     fn hold_is_due(&mut self, id: HoldId, cx: &mut SlotContext) {
-        let (now, key_is_quiet) = (cx.now, self.holds.get(id).is_some_and(|hold| hold.is_quiet()));
+        let now = cx.now;
         let due = self.holds.change(id, |hold| (hold.lose_ended_turns(now), hold.due(now)));
         let Some((ended, due)) = due else { return };
         let all_ended = !ended.is_empty() && matches!(due, HoldDue::Lost);
         for fence in ended {
-            cx.emit(Effect::Lost { fence: Some(fence), by_max_hold: true, is_quiet: key_is_quiet });
+            cx.emit(Effect::Lost { fence: Some(fence), loss: Loss::ByMaxHold });
         }
         match due {
             HoldDue::Lost if all_ended => self.lose_quietly(id),

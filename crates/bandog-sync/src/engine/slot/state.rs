@@ -49,7 +49,7 @@ pub(super) enum Stage {
     /// There is no attempt.
     #[default]
     Idle,
-    /// A claim or an exchange is in flight.
+    /// A claim or a pass is in flight.
     Claiming(Claiming),
     /// Another client holds the key, or the store did not answer. The claim is sent again after a notification, or at
     /// `retry_at`.

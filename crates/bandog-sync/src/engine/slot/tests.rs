@@ -45,9 +45,9 @@ fn number(variable: &str, default: u64) -> u64 {
 
 #[test]
 fn random_interleavings_keep_the_promises_of_a_mutex() {
-    let Sums { turns, passed_on, exchanged, shared, refused, timed_out, lost, late, cancelled, offered, .. } =
+    let Sums { turns, handed_over, passed, shared, refused, timed_out, lost, late, cancelled, offered, .. } =
         run(TestFamily::Mutex);
-    must_be_tried(&[turns, passed_on, exchanged, shared, refused, timed_out, lost, late, cancelled, offered]);
+    must_be_tried(&[turns, handed_over, passed, shared, refused, timed_out, lost, late, cancelled, offered]);
 }
 
 #[test]
@@ -58,16 +58,16 @@ fn random_interleavings_keep_the_promises_of_a_fair_mutex() {
 
 #[test]
 fn random_interleavings_keep_the_promises_of_a_read_write_lock() {
-    let Sums { turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, downgraded, .. } =
+    let Sums { turns, handed_over, passed, refused, timed_out, lost, late, cancelled, offered, downgraded, .. } =
         run(TestFamily::ReadWrite);
-    must_be_tried(&[turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, downgraded]);
+    must_be_tried(&[turns, handed_over, passed, refused, timed_out, lost, late, cancelled, offered, downgraded]);
 }
 
 #[test]
 fn random_interleavings_keep_the_promises_of_a_semaphore() {
-    let Sums { turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, further, .. } =
+    let Sums { turns, handed_over, passed, refused, timed_out, lost, late, cancelled, offered, further, .. } =
         run(TestFamily::Permits);
-    must_be_tried(&[turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, further]);
+    must_be_tried(&[turns, handed_over, passed, refused, timed_out, lost, late, cancelled, offered, further]);
 }
 
 #[test]
@@ -105,8 +105,11 @@ fn run(family: TestFamily) -> Sums {
 #[derive(Debug, Default)]
 struct Sums {
     turns: u64,
-    passed_on: u64,
-    exchanged: u64,
+    /// Turns that the slots have started, also for callers that have gone.
+    began: u64,
+    ended: u64,
+    handed_over: u64,
+    passed: u64,
     /// Turns of calls that left their own slots for the hold of a call before them.
     followed: u64,
     shared: u64,

@@ -17,7 +17,8 @@ use crate::{
     turn_status::{TurnState, TurnStatus},
 };
 
-pub(super) struct Turn {
+/// The slot's record of a turn. The guards share a [`crate::turn::Turn`] instead, whose drop ends the turn.
+pub(super) struct TurnRecord {
     /// The ticket of the call that got this turn.
     pub(super) ticket: Ticket,
     pub(super) since: Moment,
@@ -32,7 +33,7 @@ pub(super) struct Turn {
     pub(super) warnings: Vec<Duration>,
 }
 
-impl Turn {
+impl TurnRecord {
     /// When the turn will be lost if no further renewal succeeds. `until`: the end of its hold.
     pub(super) fn deadline(&self, until: Moment) -> Moment {
         self.max_hold_end.map_or(until, |end| end.min(until))
@@ -59,32 +60,32 @@ impl Turn {
 pub(super) enum Turns {
     #[default]
     Empty,
-    One(Turn),
+    One(TurnRecord),
     Many(Box<ManyTurns>),
 }
 
 /// The turns of a hold that readers share.
 #[derive(Default)]
 pub(super) struct ManyTurns {
-    by_ticket: BTreeMap<Ticket, Turn>,
+    by_ticket: BTreeMap<Ticket, TurnRecord>,
     /// A hash of the caller of each turn, and the ticket of the turn. Thousands of calls can wait and ask whether one of
     /// thousands of turns is theirs.
     by_caller: BTreeSet<(u64, Ticket)>,
 }
 
 impl ManyTurns {
-    fn insert(&mut self, turn: Turn) {
+    fn insert(&mut self, turn: TurnRecord) {
         self.by_caller.insert((hash(turn.caller), turn.ticket));
         self.by_ticket.insert(turn.ticket, turn);
     }
 
-    fn remove(&mut self, ticket: Ticket) -> Option<Turn> {
+    fn remove(&mut self, ticket: Ticket) -> Option<TurnRecord> {
         let turn = self.by_ticket.remove(&ticket)?;
         self.by_caller.remove(&(hash(turn.caller), ticket));
         Some(turn)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Turn> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TurnRecord> {
         self.by_ticket.values_mut()
     }
 }
@@ -98,7 +99,7 @@ impl Turns {
         matches!(self, Self::Empty)
     }
 
-    pub(super) fn insert(&mut self, turn: Turn) {
+    pub(super) fn insert(&mut self, turn: TurnRecord) {
         match self {
             Self::Empty => *self = Self::One(turn),
             Self::One(_) => {
@@ -112,7 +113,7 @@ impl Turns {
         }
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Turn> {
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<TurnRecord> {
         match self {
             Self::Empty => None,
             Self::One(turn) if turn.ticket == ticket => match mem::take(self) {
@@ -130,7 +131,7 @@ impl Turns {
         }
     }
 
-    pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Turn> {
+    pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut TurnRecord> {
         match self {
             Self::Empty => None,
             Self::One(turn) => Some(turn).filter(|turn| turn.ticket == ticket),
@@ -139,7 +140,7 @@ impl Turns {
     }
 
     /// The turn of this task or thread whose call is the oldest.
-    pub(super) fn of_caller(&self, caller: Caller) -> Option<&Turn> {
+    pub(super) fn of_caller(&self, caller: Caller) -> Option<&TurnRecord> {
         match self {
             Self::Empty => None,
             Self::One(turn) => Some(turn).filter(|turn| turn.caller == caller),
@@ -153,7 +154,7 @@ impl Turns {
     }
 
     /// The turns, the oldest call first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Turn> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TurnRecord> {
         let (one, many) = match self {
             Self::Empty => (None, None),
             Self::One(turn) => (Some(turn), None),

@@ -16,7 +16,7 @@ use super::{
     policy::{HoldsAtOnce, Serves},
     state::{Slot, Stage},
     streak::end_of_rest,
-    turn::Turn,
+    turn::TurnRecord,
 };
 use crate::{
     engine::call::Call,
@@ -57,8 +57,7 @@ impl Slot {
     /// Decides what happens to a hold that has no turn now:
     /// - if no call waits, or the streak has reached a limit, the hold is released;
     /// - if the hold can serve the next call, the turn of that call starts;
-    /// - if the hold can be passed to a new claim for the next call, it is exchanged: one request releases it and claims
-    ///   a new one;
+    /// - if the hold can be passed to a new claim for the next call, one request releases it and claims the new one;
     /// - otherwise the hold is released.
     pub(super) fn serve_next(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
         while self.queue.first().is_some_and(Call::has_gone) {
@@ -67,9 +66,9 @@ impl Slot {
         let Some(hold) = self.holds.get_present(id) else { return };
         let (is_first, streak) = (hold.is_before_first_turn(), hold.streak());
         if self.policy.serves == Serves::Followers && !is_first {
-            return self.pass_on_in_queue(id, report, cx);
+            return self.hand_over_in_queue(id, report, cx);
         }
-        let Some(terms) = self.queue.first().map(|call| call.terms).filter(|_| is_first || self.passes_on()) else {
+        let Some(terms) = self.queue.first().map(|call| call.terms).filter(|_| is_first || self.hands_over()) else {
             return self.release_hold(id, report, cx);
         };
         if !is_first && streak.must_end(cx.now, cx.round_trip) {
@@ -81,7 +80,7 @@ impl Slot {
         }
         match self.holds.change(id, |hold| hold.next_fence(terms, cx.now)).flatten() {
             Some(fence) => self.start_turn(id, fence, cx),
-            None if self.can_exchange(id, terms) => self.exchange(id, terms, cx),
+            None if self.can_pass(id, terms) => self.pass(id, terms, cx),
             None => return self.release_hold(id, report, cx),
         }
         if let Some(report) = report {
@@ -91,14 +90,14 @@ impl Slot {
 
     /// Lets the hold of a fair mutex serve the call that directly follows in the store's queue, if there is one and the
     /// streak has not ended. Otherwise releases the hold.
-    fn pass_on_in_queue(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
+    fn hand_over_in_queue(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
         let next = self.holds.change(id, |hold| {
             let can_serve = !cx.is_closing && !hold.streak().must_end(cx.now, cx.round_trip);
             let fence = can_serve.then(|| hold.next_fence(hold.terms(), cx.now)).flatten();
             fence.map(|fence| (fence, hold.terms()))
         });
         match next.flatten() {
-            Some((fence, terms)) => cx.emit(Effect::PassOn { hold: id, fence, terms, report }),
+            Some((fence, terms)) => cx.emit(Effect::HandOver { hold: id, fence, terms, report }),
             None => self.release_hold(id, report, cx),
         }
     }
@@ -120,15 +119,15 @@ impl Slot {
         }
     }
 
-    /// Whether a hold goes to the next call in the queue of its slot. The calls for a fair mutex have their own slots, and
-    /// readers get their turns when they arrive.
-    fn passes_on(&self) -> bool {
+    /// Whether a hold is handed over to the next call in the queue of its slot. The calls for a fair mutex have their
+    /// own slots, and readers get their turns when they arrive.
+    fn hands_over(&self) -> bool {
         self.policy.serves == Serves::Next
     }
 
-    /// Whether a hold can be exchanged for a hold with these terms. If an attempt exists already, the hold is released
+    /// Whether a hold can be passed to a new claim with these terms. If an attempt exists already, the hold is released
     /// instead.
-    fn can_exchange(&self, id: HoldId, terms: Terms) -> bool {
+    fn can_pass(&self, id: HoldId, terms: Terms) -> bool {
         let kind = self.holds.get(id).map(|hold| hold.terms().kind);
         matches!(self.stage, Stage::Idle) && kind.is_some_and(|kind| check_pass(kind, terms.kind).is_ok())
     }
@@ -149,30 +148,30 @@ impl Slot {
     pub(super) fn begin_turn(&mut self, id: HoldId, call: Box<Call>, fence: Fence, cx: &mut SlotContext) {
         let now = cx.now;
         let started = self.holds.change(id, |hold| {
-            let is_passed_on = !hold.is_before_first_turn();
-            (is_passed_on, hold.terms().ttl, hold.start_turn(call.ticket, fence, call.caller, now))
+            let is_handed_over = !hold.is_before_first_turn();
+            (is_handed_over, hold.terms().ttl, hold.start_turn(call.ticket, fence, call.caller, now))
         });
-        let Some((is_passed_on, ttl, status)) = started else { return };
+        let Some((is_handed_over, ttl, status)) = started else { return };
         let waited = call.wait.since.map(|since| now.since(since)).unwrap_or_default();
-        cx.emit(Effect::StartTurn { call, turn: NewTurn { hold: id, fence, ttl, status, waited, is_passed_on } });
+        cx.emit(Effect::StartTurn { call, turn: NewTurn { hold: id, fence, ttl, status, waited, is_handed_over } });
     }
 
     /// Releases the hold and claims a new one, in one request. So no other client can get the key between the two.
-    fn exchange(&mut self, id: HoldId, terms: Terms, cx: &mut SlotContext) {
+    fn pass(&mut self, id: HoldId, terms: Terms, cx: &mut SlotContext) {
         let Some(hold) = self.take_hold(id) else { return };
         let mut attempt = cx.new_attempt(&self.id, terms);
-        attempt.exchanges(hold.claim().clone(), hold.is_unsure());
+        attempt.from = Some(hold.as_old());
         attempt.streak = Some(hold.streak());
         self.send_claim(attempt, cx);
     }
 
-    /// Releases a hold. After that, the stage is `Releasing` if the slot passes holds on, no call waits, and this was the
+    /// Releases a hold. After that, the stage is `Releasing` if the slot hands holds over, no call waits, and this was the
     /// only hold.
     pub(super) fn release_hold(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext) {
         let Some(hold) = self.take_hold(id) else { return };
         release(&hold, report, cx);
         let is_last = self.queue.is_empty() && !self.is_held() && matches!(self.stage, Stage::Idle);
-        if is_last && self.passes_on() && !cx.is_closing {
+        if is_last && self.hands_over() && !cx.is_closing {
             self.stage = Stage::Releasing(hold.streak());
         }
         // The released permits may be enough for the attempt. Its next claim is sent right behind the release.
@@ -228,17 +227,17 @@ impl Slot {
 
     /// Ends a turn that was lost. If this was the last turn of its hold, the hold is released, because the store may
     /// still have it.
-    fn lost_turn_ended(&mut self, id: HoldId, turn: &Turn, report: Option<Report>, cx: &mut SlotContext) {
+    fn lost_turn_ended(&mut self, id: HoldId, turn: &TurnRecord, report: Option<Report>, cx: &mut SlotContext) {
         let now = cx.now;
         let Some(hold) = self.holds.get(id) else { return };
         // Whether the turn is lost, but the slot has not processed the loss yet.
         let is_news = !hold.is_lost();
-        let (is_last, is_quiet) = (hold.turns().is_empty(), hold.is_quiet());
+        let is_last = hold.turns().is_empty();
         // A hold of readers can have thousands of turns, so they are read only if this is the news of the loss.
         let loses_all = is_news && !is_last && !hold.has_live_turn(now);
-        if is_news && (is_last || turn.max_hold_has_ended(now)) {
-            let by_max_hold = turn.max_hold_has_ended(now);
-            cx.emit(Effect::Lost { fence: Some(turn.fence), by_max_hold, is_quiet });
+        let by_max_hold = turn.max_hold_has_ended(now);
+        if is_news && (is_last || by_max_hold) {
+            cx.emit(Effect::Lost { fence: Some(turn.fence), loss: hold.loss(by_max_hold) });
         }
         if loses_all {
             self.lose_quietly(id);
@@ -384,8 +383,7 @@ impl Slot {
     /// Handles the loss of a hold. The guards of its turns are lost, and the slot claims the key again if calls wait.
     pub(super) fn lose(&mut self, id: HoldId, cx: &mut SlotContext) {
         let Some(hold) = self.holds.get_present(id) else { return };
-        let (by_max_hold, is_quiet) = (hold.max_hold_has_ended(cx.now), hold.is_quiet());
-        cx.emit(Effect::Lost { fence: hold.fence(), by_max_hold, is_quiet });
+        cx.emit(Effect::Lost { fence: hold.fence(), loss: hold.loss(hold.max_hold_has_ended(cx.now)) });
         self.lose_quietly(id);
         self.claim_next(cx);
     }

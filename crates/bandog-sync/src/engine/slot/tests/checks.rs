@@ -17,7 +17,7 @@ impl World {
     /// Checks a turn that begins.
     pub(super) fn check_turn(&mut self, lane: Lane, call: &TestCall, turn: &NewTurn) {
         self.sums.turns += 1;
-        self.sums.passed_on += u64::from(turn.is_passed_on);
+        self.sums.handed_over += u64::from(turn.is_handed_over);
         let now = self.cx.now;
         assert!(matches!(turn.status.state(now), TurnState::Held { .. }), "a turn begins that is lost already");
         let began = *self.began.entry(turn.hold).or_insert(now);
@@ -34,11 +34,11 @@ impl World {
             }
             Lane::Fair(_) => assert!(is_evicted || is_lost || rises, "a fence did not rise"),
             Lane::Read => {
-                assert!(!turn.is_passed_on || now.since(began) < MAX_STREAK, "a hold of readers stays open too long");
+                assert!(!turn.is_handed_over || now.since(began) < MAX_STREAK, "a hold of readers stays open too long");
             }
             Lane::Permits(_) => {
                 let age = now.since(began);
-                assert!(!turn.is_passed_on || age < MAX_STREAK * 64, "a streak lasts too long");
+                assert!(!turn.is_handed_over || age < MAX_STREAK * 64, "a streak lasts too long");
             }
         }
         if !matches!(lane, Lane::Read) {
@@ -54,7 +54,7 @@ impl World {
             self.streak_since = now;
         }
         let streak = now.since(self.streak_since);
-        assert!(!turn.is_passed_on || streak < MAX_STREAK, "a streak lasts too long");
+        assert!(!turn.is_handed_over || streak < MAX_STREAK, "a streak lasts too long");
         self.turns_since_release += 1;
         assert!(self.turns_since_release <= MAX_TURNS.get(), "a streak does not end");
     }
@@ -82,13 +82,13 @@ impl World {
     }
 
     /// Checks the report of a loss.
-    pub(super) fn check_loss(&mut self, by_max_hold: bool) {
+    pub(super) fn check_loss(&mut self, loss: Loss) {
         self.sums.lost += 1;
         self.turns_since_release = 0;
         let now = self.now;
         let mut lost = self.turns.iter().filter(|turn| turn.status.state(now) == TurnState::Lost);
         let is_expected = |turn: &OpenTurn| self.fixed.contains(&turn.hold) || turn.ends.is_some();
-        let in_time = by_max_hold || lost.all(is_expected);
+        let in_time = loss == Loss::ByMaxHold || lost.all(is_expected);
         assert!(in_time || !self.is_calm, "a hold was lost although the store has answered in time");
     }
 
@@ -247,6 +247,7 @@ impl World {
     }
 
     fn check_end(&mut self) {
+        assert_eq!(self.sums.began, self.sums.ended, "the end of each turn is reported once");
         assert!(self.calls.is_empty(), "a call has no answer");
         // The store applies the late requests.
         for late in self.take_late() {

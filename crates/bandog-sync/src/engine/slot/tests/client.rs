@@ -170,8 +170,11 @@ impl World {
                 self.renewals.extend(claim.map(|claim| (claim, self.now)));
             }
             Effect::Subscribe(_) => self.subscribing.push_back(lane),
-            Effect::StartTurn { call, turn } => self.start_turn(lane, call.ticket, turn),
-            Effect::PassOn { hold, fence, terms, report } => {
+            Effect::StartTurn { call, turn } => {
+                self.sums.began += 1;
+                self.start_turn(lane, call.ticket, turn);
+            }
+            Effect::HandOver { hold, fence, terms, report } => {
                 let follower = self.take_follower(hold, terms);
                 self.sums.followed += u64::from(follower.is_some());
                 self.pass_event(lane, Event::Follow { hold, fence, follower, report });
@@ -188,10 +191,10 @@ impl World {
             }
             Effect::Fail(call, error) => self.fail(call.ticket, &error),
             Effect::Report(report, result) => drop(report.send(result)),
-            Effect::Lost { by_max_hold, .. } => self.check_loss(by_max_hold),
+            Effect::Lost { loss, .. } => self.check_loss(loss),
             Effect::Detached { .. } | Effect::HoldBegan => self.busy_at = self.now,
+            Effect::TurnEnded { .. } => self.sums.ended += 1,
             Effect::WaitBegan
-            | Effect::TurnEnded { .. }
             | Effect::CheckForDeadlock { .. }
             | Effect::Renewed
             | Effect::RenewalFailed(_)
@@ -216,7 +219,7 @@ impl World {
 
     fn send_step(&mut self, lane: Lane, step: Step) {
         let (Step::Claim(claim) | Step::Pass { to: claim, .. }) = &step else { panic!("{step:?}") };
-        self.sums.exchanged += u64::from(matches!(step, Step::Pass { .. }));
+        self.sums.passed += u64::from(matches!(step, Step::Pass { .. }));
         self.sums.offered += u64::from(claim.offers);
         if claim.ttl == FIXED_LEASE {
             self.fixed.insert(claim.id.number);

@@ -47,7 +47,7 @@ async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
     assert_eq!(guard.fence().get(), 65, "the other fences of the first block are not used");
 }
 
-/// A store may reserve fewer fences than the client requested. When these fences are used up, the client exchanges its
+/// A store may reserve fewer fences than the client requested. When these fences are used up, the client passes its
 /// hold for a new one. So every call gets a turn, and the fences rise.
 #[tokio::test(start_paused = true)]
 async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
@@ -58,10 +58,10 @@ async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
         let sixty = fences(turns(&client.mutex("orders"), 60, ms(0))).await;
         client.idle().await;
         assert_eq!(sixty, (1..=60).collect::<Vec<_>>());
-        let exchanges = 60_usize.div_ceil(granted as usize) - 1;
-        assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, exchanges, 1), "{granted} fences");
+        let passes = 60_usize.div_ceil(granted as usize) - 1;
+        assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, passes, 1), "{granted} fences");
 
-        // A claim or exchange that is repeated after a lost answer gets the same fences again. Still no fence is used
+        // A claim or pass that is repeated after a lost answer gets the same fences again. Still no fence is used
         // twice.
         wire.next([Fate::ReplyLost, Fate::ReplyLost, Fate::Well, Fate::ReplyLost]);
         let other = crate::kit::client(wire.clone());
@@ -142,10 +142,10 @@ async fn a_client_that_is_alone_hardly_rests() {
     assert!(start.elapsed() <= ms(100), "{:?}", start.elapsed());
 }
 
-/// If the next call has other terms, the hold is exchanged for a new one in one request. So no other client gets the
+/// If the next call has other terms, the hold is passed to a new claim in one request. So no other client gets the
 /// lock between the two holds.
 #[tokio::test(start_paused = true)]
-async fn other_terms_exchange_the_hold() {
+async fn other_terms_pass_the_hold() {
     let store = memory();
     let counts = Counting::new(store.clone());
     let (ours, theirs) = (client(counts.clone()), client(store));
@@ -167,7 +167,7 @@ async fn other_terms_exchange_the_hold() {
     drop(soon(other).await.unwrap().unwrap());
 }
 
-/// A hold with a fixed lease is exchanged for each turn, so that each caller has the full lease.
+/// A hold with a fixed lease is passed for each turn, so that each caller has the full lease.
 #[tokio::test(start_paused = true)]
 async fn each_turn_has_a_whole_fixed_lease() {
     let counts = Counting::new(memory());
@@ -191,11 +191,11 @@ async fn each_turn_has_a_whole_fixed_lease() {
     assert_eq!((counts.claims(), counts.passes()), (1, 2));
 }
 
-/// If less than half of the ttl is left, the hold is exchanged for the next turn. In this test, the answer to the claim
+/// If less than half of the ttl is left, the hold is passed for the next turn. In this test, the answer to the claim
 /// takes so long that only little of the ttl is left.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_is_half_over_is_exchanged() {
-    for (answered_after, exchanges) in [(1200, 0), (1800, 1)] {
+async fn a_hold_that_is_half_over_is_passed() {
+    for (answered_after, passes) in [(1200, 0), (1800, 1)] {
         let lossy = Lossy::new(memory());
         let wire = Stopped::new(lossy.clone());
         let counts = Counting::new(wire.clone());
@@ -208,8 +208,8 @@ async fn a_hold_that_is_half_over_is_exchanged() {
         wire.go_on();
         drop(soon(first).await.unwrap().unwrap());
         let next = soon(next).await.unwrap().unwrap();
-        assert_eq!((counts.claims(), counts.passes()), (1, exchanges), "answered after {answered_after} ms");
-        let left = if exchanges > 0 { 2970 } else { 2970 - answered_after };
+        assert_eq!((counts.claims(), counts.passes()), (1, passes), "answered after {answered_after} ms");
+        let left = if passes > 0 { 2970 } else { 2970 - answered_after };
         assert_eq!(next.remaining(), ms(left));
     }
 }
@@ -256,9 +256,9 @@ async fn an_unsure_hold_is_passed_on_and_released_twice() {
     assert_eq!(counts.releases(), 2);
 }
 
-/// The request of an exchange has no answer. Even if the next call is dropped, no lock stays held.
+/// The request of a pass has no answer. Even if the next call is dropped, no lock stays held.
 #[tokio::test(start_paused = true)]
-async fn an_unsure_exchange_leaves_nothing() {
+async fn an_unsure_pass_leaves_nothing() {
     for fate in [Fate::RequestLost, Fate::ReplyLost, Fate::Refused, Fate::Late(ms(500)), Fate::Late(ms(2900))] {
         for call_is_dropped in [false, true] {
             let store = memory();

@@ -1,0 +1,149 @@
+//! What calls, taken elements and the taker of a queue send to each other.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use bandog_core::{
+    Clock, Error, Key, Moment, Result,
+    structures::{Source, TakeEnd, TakenElement},
+};
+use tokio::sync::{mpsc::UnboundedSender, oneshot, watch};
+
+/// The takers of a grid. Each belongs to an object, an end of it, and a lease.
+#[derive(Debug, Default)]
+pub(crate) struct Takers(Mutex<HashMap<TakerId, Contact>>);
+
+/// The object, its end, and the lease in ms.
+type TakerId = (Key, Source, u64);
+
+impl Takers {
+    /// The taker with this id. `start` starts it if there is none.
+    pub(super) fn get(&self, id: TakerId, start: impl FnOnce() -> Result<Contact>) -> Result<Contact> {
+        let mut takers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(contact) = takers.get(&id).filter(|contact| !contact.messages.is_closed()) {
+            return Ok(contact.clone());
+        }
+        takers.retain(|_, contact| !contact.messages.is_closed());
+        let contact = start()?;
+        takers.insert(id, contact.clone());
+        Ok(contact)
+    }
+}
+
+/// How calls reach a taker.
+#[derive(Debug, Clone)]
+pub(super) struct Contact {
+    /// Unbounded: each message belongs to a call that waits, or to an element that was taken.
+    pub(super) messages: UnboundedSender<Message>,
+    pub(super) status: watch::Receiver<Status>,
+}
+
+/// What a taker knows of the store.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Status {
+    /// When the last request that was answered began.
+    pub(super) answered: Option<Moment>,
+    /// The error of the last request, if it failed.
+    pub(super) error: Option<Error>,
+}
+
+/// A message to a taker.
+#[derive(Debug)]
+pub(super) enum Message {
+    Call(Caller),
+    End(End),
+}
+
+/// A call that wants one element.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) reply: oneshot::Sender<Result<Option<Popped>>>,
+    /// Whether it waits if there is none.
+    pub(super) waits: bool,
+}
+
+/// The end of a taken element.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) id: u64,
+    pub(super) end: TakeEnd,
+    /// Where a call waits for the answer.
+    pub(super) reply: Option<oneshot::Sender<Result<()>>>,
+    /// The time at which the element becomes available again by itself.
+    pub(super) until: Moment,
+    /// The requests without an answer, and whether one of them may have been applied.
+    pub(super) attempts: u32,
+    pub(super) maybe_applied: bool,
+}
+
+impl End {
+    pub(super) fn new(id: u64, end: TakeEnd, until: Moment, reply: Option<oneshot::Sender<Result<()>>>) -> Self {
+        Self { id, end, reply, until, attempts: 0, maybe_applied: false }
+    }
+}
+
+/// An element on its way to a caller. Without [`Popped::done`], it goes back to its place in the store.
+#[derive(Debug)]
+pub(crate) struct Popped {
+    pub(super) element: TakenElement,
+    key: Key,
+    pub(super) clock: Clock,
+    /// The end of the lease. `None`: the element is lost.
+    pub(super) until: watch::Receiver<Option<Moment>>,
+    taker: UnboundedSender<Message>,
+    /// What becomes of the element when this is dropped.
+    pub(super) at_drop: Option<TakeEnd>,
+}
+
+impl Popped {
+    pub(super) fn new(
+        element: TakenElement,
+        (key, clock): (Key, Clock),
+        until: watch::Receiver<Option<Moment>>,
+        taker: UnboundedSender<Message>,
+    ) -> Self {
+        Self { element, key, clock, until, taker, at_drop: Some(TakeEnd::Undelivered) }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.element.bytes
+    }
+
+    /// Removes the element from the store.
+    pub(crate) fn done(mut self) {
+        self.at_drop = Some(TakeEnd::Done);
+    }
+
+    /// Reads the element, and removes it from the store. An element that cannot be read goes back.
+    pub(crate) fn accept<T>(self, read: impl FnOnce(&TakenElement) -> Result<T>) -> Result<T> {
+        let value = read(&self.element)?;
+        self.done();
+        Ok(value)
+    }
+
+    /// When the element becomes available again by itself.
+    fn until(&self) -> Moment {
+        self.until.borrow().unwrap_or_else(|| self.clock.now())
+    }
+
+    /// Ends the element, and waits until the store has answered.
+    pub(super) async fn end(mut self, end: TakeEnd) -> Result<()> {
+        self.at_drop = None;
+        let (reply, answer) = oneshot::channel();
+        let id = self.element.id;
+        let ended = || Error::unavailable("the runtime of the queue has ended").ambiguous().at(&self.key);
+        self.taker.send(Message::End(End::new(id, end, self.until(), Some(reply)))).map_err(|_| ended())?;
+        answer.await.map_err(|_| ended())?
+    }
+}
+
+impl Drop for Popped {
+    fn drop(&mut self) {
+        if let Some(end) = self.at_drop {
+            // If the taker has ended, the lease expires.
+            let _ = self.taker.send(Message::End(End::new(self.element.id, end, self.until(), None)));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Lost answers, cut connections, stopped servers and missing rights.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use bandog::{ErrorKind, grid::Queue};
+use bandog_testkit::{RedisServer, eventually_async};
+use tokio::time::{sleep, timeout};
+
+use crate::{SOON, grid, keys};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Answers are lost and connections are cut again and again while elements are pushed exactly and popped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_answers_neither_lose_nor_repeat_an_element() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let url = format!("{}?timeout=300ms", wire.url());
+    let (producers, consumers) = (grid(&url).await, grid(&url).await);
+    let total = 600_u32;
+    let producer = tokio::spawn({
+        let queue: Queue<u32> = producers.queue("q").unwrap().exact();
+        async move {
+            let mut unclear = BTreeSet::new();
+            for number in 0..total {
+                while let Err(error) = queue.push(&number).await {
+                    if error.maybe_applied() {
+                        unclear.insert(number);
+                        break;
+                    }
+                }
+            }
+            unclear
+        }
+    });
+    let consumer = tokio::spawn({
+        let queue: Queue<u32> = consumers.queue("q").unwrap();
+        async move {
+            let mut received = BTreeMap::<u32, u32>::new();
+            loop {
+                match queue.pop_wait(SECOND * 2).await {
+                    Ok(Some(number)) => *received.entry(number).or_default() += 1,
+                    Ok(None) if producer.is_finished() => return (producer.await.unwrap(), received),
+                    _ => {}
+                }
+            }
+        }
+    });
+    let (end, mut ended) = tokio::sync::oneshot::channel::<()>();
+    let faults = tokio::spawn(async move {
+        while ended.try_recv().is_err() {
+            sleep(Duration::from_millis(fastrand::u64(5..60))).await;
+            wire.drop_replies(true);
+            sleep(Duration::from_millis(fastrand::u64(1..20))).await;
+            wire.cut();
+            wire.drop_replies(false);
+        }
+    });
+    let (unclear, received) = timeout(SOON * 3, consumer).await.unwrap().unwrap();
+    end.send(()).unwrap();
+    faults.await.unwrap();
+    let repeated: Vec<_> = received.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(repeated.is_empty(), "{repeated:?}");
+    let missing: Vec<_> =
+        (0..total).filter(|number| !unclear.contains(number) && !received.contains_key(number)).collect();
+    assert!(missing.is_empty(), "{missing:?} of {total}, {} unclear", unclear.len());
+    assert!(unclear.len() < 100, "{} exact pushes had no answer for two timeouts", unclear.len());
+    eventually_async(SOON, async || keys(&server).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_loses_the_element_in_time_and_not_in_the_store() {
+    let server = RedisServer::start();
+    let url = format!("{}?timeout=300ms", server.url());
+    let queue: Queue<u32> = grid(&url).await.queue("q").unwrap().lease(SECOND * 2);
+    queue.push(&1).await.unwrap();
+    let taken = queue.take(SECOND).await.unwrap().unwrap();
+    server.pause();
+    timeout(SOON, taken.lost()).await.unwrap();
+    assert!(taken.is_lost());
+    let stopped = queue.pop_wait(SECOND).await.unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Unavailable, "{stopped}");
+    server.resume();
+    let again = timeout(SOON, queue.take(SOON)).await.unwrap().unwrap().unwrap();
+    assert_eq!(*again, 1);
+    let lost = taken.done().await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Lost, "{lost}");
+    again.done().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiting_call_survives_a_restart_of_the_server() {
+    let server = RedisServer::start();
+    let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap();
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.pop_wait(SOON).await }
+    });
+    sleep(Duration::from_millis(200)).await;
+    server.kill();
+    sleep(Duration::from_millis(200)).await;
+    server.restart();
+    eventually_async(SOON, async || server.try_cmd(&["RPUSH", "q", "5"]).is_ok()).await;
+    assert_eq!(timeout(SOON, waiting).await.unwrap().unwrap().unwrap(), Some(5));
+}
+
+#[tokio::test]
+async fn without_the_right_to_track_waiting_calls_poll() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "few", "on", ">PASSWORD", "~*", "&*", "+@all", "-client|tracking"]);
+    let queue: Queue<u32> = grid(&server.url().replace("redis://", "redis://few:PASSWORD@")).await.queue("q").unwrap();
+    let waiting = tokio::spawn(async move { queue.pop_wait(SOON).await });
+    sleep(Duration::from_millis(200)).await;
+    server.cmd(&["RPUSH", "q", "5"]);
+    assert_eq!(timeout(SOON, waiting).await.unwrap().unwrap().unwrap(), Some(5));
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_and_loses_nothing() {
+    let server = RedisServer::start();
+    let queue: Queue<String> = grid(&server.url()).await.queue("q").unwrap();
+    queue.push("kept").await.unwrap();
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = queue.push("refused").await.unwrap_err();
+    assert!(!refused.maybe_applied(), "{refused}");
+    let refused = queue.pop().await;
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    // A pop is refused before it has taken the element, or it has taken it.
+    let popped = match refused {
+        Ok(popped) => popped,
+        Err(_) => queue.pop_wait(SOON).await.unwrap(),
+    };
+    assert_eq!(popped.as_deref(), Some("kept"));
+    eventually_async(SOON, async || keys(&server).is_empty()).await;
+}
+
+#[tokio::test]
+async fn after_flushall_a_queue_is_empty_and_works() {
+    let server = RedisServer::start();
+    let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap();
+    queue.push_all(&[1, 2]).await.unwrap();
+    let taken = queue.take(SECOND).await.unwrap().unwrap();
+    server.cmd(&["FLUSHALL"]);
+    let lost = taken.done().await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Lost, "{lost}");
+    assert_eq!(queue.pop().await.unwrap(), None);
+    queue.push(&3).await.unwrap();
+    assert_eq!(queue.pop().await.unwrap(), Some(3));
+}
