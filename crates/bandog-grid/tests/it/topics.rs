@@ -1,23 +1,16 @@
 //! Topics on Redis and in memory.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
-
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
 
 use bandog::{
     ConnectOptions, ErrorKind, Pattern,
-    grid::{ClientGrid, Event, Grid, Limits, PatternTopic, Subscriber, Topic, codec::Kryo5},
+    grid::{ClientGrid, Event, Limits, PatternTopic, Subscriber, Topic, codec::Kryo5},
 };
 use bandog_testkit::{RedisCluster, RedisServer, eventually_async};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-/// Time in which a message arrives, on a machine under load.
-const SOON: Duration = Duration::from_secs(30);
-
-async fn grid(url: &str) -> Grid {
-    bandog::connect(url).await.unwrap().grid()
-}
+use crate::{SOON, grid};
 
 async fn event<T>(subscriber: &mut Subscriber<T>) -> Event<T> {
     timeout(SOON, subscriber.next()).await.unwrap().unwrap()
