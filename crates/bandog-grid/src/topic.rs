@@ -109,12 +109,13 @@ pub struct Topic<T, C = TextJson> {
 /// Sharded topics do not match. The messages of different topics have no common order.
 ///
 /// ```
-/// use bandog::{Pattern, grid::{ClientGrid, Event, PatternTopic}};
+/// use bandog::{Pattern, grid::{ClientGrid, Event, PatternTopic, Topic}};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 /// let grid = bandog::connect("memory:").await?.grid();
 /// let all: PatternTopic<u32> = grid.pattern_topic(Pattern::new("price:*"))?;
 /// let mut subscriber = all.subscribe().await?;
-/// grid.topic("price:apple")?.publish(&5).await?;
+/// let apple: Topic<u32> = grid.topic("price:apple")?;
+/// apple.publish(&5).await?;
 /// let Some(Event::Message((name, price))) = subscriber.next().await else { panic!("a message is missing") };
 /// assert_eq!((&*name, price), ("price:apple", 5));
 /// # Ok(()) }

@@ -125,10 +125,19 @@ impl SharedCluster {
         drop(former);
         let Some(node) = self.owner_of(source.name()) else { return false };
         let subscribed = node.server.subscriptions.subscribe(&source, sink.clone()).await;
-        let Ok(SubscribeResult::Subscribed(at_node)) = subscribed else { return false };
-        self.settled(id, node, at_node);
-        sink.gap();
-        true
+        match subscribed {
+            Ok(SubscribeResult::Subscribed(at_node)) => {
+                self.settled(id, node, at_node);
+                sink.gap();
+                true
+            }
+            Ok(SubscribeResult::Denied(_)) => {
+                self.settled(id, node, Subscription::silent());
+                sink.end();
+                true
+            }
+            Ok(SubscribeResult::Moved) | Err(_) => false,
+        }
     }
 
     /// Whether this node has this source.
