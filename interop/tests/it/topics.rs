@@ -64,7 +64,8 @@ where
         };
         topic.expect("a topic").codec(codec.clone())
     };
-    let all = grid.pattern_topic(Pattern::new(format!("out:pattern:*:{name}"))).expect("a pattern").codec(codec.clone());
+    let all =
+        grid.pattern_topic(Pattern::new(format!("out:pattern:*:{name}"))).expect("a pattern").codec(codec.clone());
     let mut of_all = all.subscribe().await.expect("a subscription");
     for kind in ["plain", "sharded", "pattern:1"] {
         let (there, back) = (topic(&format!("in:{kind}")), topic(&format!("out:{kind}")));

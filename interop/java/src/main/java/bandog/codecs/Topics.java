@@ -24,9 +24,10 @@ public final class Topics {
             String name = entry.getKey();
             Codec codec = entry.getValue();
             echo(redisson.getTopic("in:plain:" + name, codec), redisson.getTopic("out:plain:" + name, codec));
-            echo(redisson.getShardedTopic("in:sharded:" + name, codec), redisson.getShardedTopic("out:sharded:" + name, codec));
-            redisson.getPatternTopic("in:pattern:*:" + name, codec).addListener(Object.class, (pattern, channel, message) ->
-                redisson.getTopic(channel.toString().replace("in:", "out:"), codec).publish(message));
+            RTopic out = redisson.getShardedTopic("out:sharded:" + name, codec);
+            echo(redisson.getShardedTopic("in:sharded:" + name, codec), out);
+            redisson.getPatternTopic("in:pattern:*:" + name, codec).addListener(Object.class, (pattern, in, message) ->
+                redisson.getTopic(in.toString().replace("in:", "out:"), codec).publish(message));
         }
         System.out.println("subscribed");
         while (System.in.read() >= 0) {
