@@ -54,7 +54,7 @@ async fn message<T: Debug>(subscriber: &mut Subscriber<T>) -> T {
 /// Sends each message through Redisson, on all kinds of topics.
 async fn echo<T, C>(grid: &Grid, name: &str, codec: C, messages: &[T])
 where
-    T: Clone + Debug + PartialEq + 'static,
+    T: Clone + Debug + PartialEq + Send + Sync + 'static,
     C: Codec + Encode<T> + Decode<T>,
 {
     let topic = |kind: &str| -> Topic<T, C> {

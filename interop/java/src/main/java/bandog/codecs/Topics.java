@@ -10,8 +10,7 @@ import org.redisson.codec.Kryo5Codec;
 import org.redisson.config.Config;
 
 /**
- * Publishes what it receives: a message on {@code in:KIND:CODEC} on {@code out:KIND:CODEC}. The argument is the URL of the
- * server. It prints a line when it has subscribed, and runs until its input ends.
+ * Publishes each message of {@code in:KIND:CODEC} on {@code out:KIND:CODEC}. The argument is the URL of the server. It prints a line when it has subscribed, and runs until its input ends.
  */
 public final class Topics {
     private Topics() {}
@@ -20,7 +19,8 @@ public final class Topics {
         Config config = new Config();
         config.useSingleServer().setAddress(args[0]);
         RedissonClient redisson = Redisson.create(config);
-        for (Map.Entry<String, Codec> entry : Map.<String, Codec>of("text", new StringCodec(), "kryo5", new Kryo5Codec()).entrySet()) {
+        Map<String, Codec> codecs = Map.of("text", new StringCodec(), "kryo5", new Kryo5Codec());
+        for (Map.Entry<String, Codec> entry : codecs.entrySet()) {
             String name = entry.getKey();
             Codec codec = entry.getValue();
             echo(redisson.getTopic("in:plain:" + name, codec), redisson.getTopic("out:plain:" + name, codec));
