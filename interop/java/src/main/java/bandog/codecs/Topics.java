@@ -10,7 +10,8 @@ import org.redisson.codec.Kryo5Codec;
 import org.redisson.config.Config;
 
 /**
- * Publishes each message of {@code in:KIND:CODEC} on {@code out:KIND:CODEC}. The argument is the URL of the server. It prints a line when it has subscribed, and runs until its input ends.
+ * Publishes each message of {@code in:KIND:CODEC} on {@code out:KIND:CODEC}. The argument is the URL of the server. It prints
+ * a line when it has subscribed, and runs until its input ends.
  */
 public final class Topics {
     private Topics() {}
