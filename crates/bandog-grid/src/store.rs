@@ -12,7 +12,7 @@ use std::{
 
 use bandog_core::{
     ClientId, Clock, Error, ErrorKind, Moment, OperationId, Result,
-    messages::Messages,
+    messages::{Channel, Messages},
     structures::{Once, Op, Reply, Structures},
 };
 use bandog_sync::Client;
@@ -94,6 +94,14 @@ impl Store {
             tokio::spawn(send_shared(self.clone()));
         }
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the runtime of the request has ended").ambiguous()))
+    }
+
+    /// Publishes a message. Returns the number of receivers that the store knows.
+    pub(crate) async fn publish(&self, to: &dyn Messages, channel: &Channel, payload: Vec<u8>) -> Result<u64> {
+        let admitted = self.admit(1, payload.len())?;
+        let answer = to.publish(&[(channel.clone(), payload)]).await.pop();
+        drop(admitted);
+        answer.unwrap_or_else(|| Err(missing()))
     }
 
     /// Applies one operation. If it is exact, it is repeated until the store has answered it, for three timeouts.
