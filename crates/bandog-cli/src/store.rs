@@ -105,6 +105,11 @@ impl Store {
         })
     }
 
+    /// A client for objects that has not connected yet. A store in memory is allowed: it is empty, and ends with the command.
+    pub(crate) fn object_client(&self) -> Result<Client, Fault> {
+        self.client(self.options_in_process()?.must_exist())
+    }
+
     /// A connected client for queries. None if the store is the default file and this file does not exist yet.
     pub(crate) async fn connect_existing(&self) -> Result<Option<Client>, Fault> {
         self.connect_existing_until(Instant::now()).await

@@ -1,6 +1,6 @@
 //! Elements that are taken out of the store and not done.
 
-use std::{fmt, ops::Deref};
+use std::{fmt, ops::Deref, time::Duration};
 
 use bandog_core::{
     Clock, Error, Fence, Key, Moment, Result,
@@ -136,23 +136,40 @@ impl<T> Taken<T> {
         until.is_none_or(|until| self.popped.clock.now() >= until)
     }
 
+    /// Time until the element is lost if no further renewal succeeds. Zero if it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.popped.until().since(self.popped.clock.now())
+    }
+
     /// Resolves when the element is lost ([`Taken::is_lost`]): before another program can get it.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn lost(&self) {
+        self.expiring(Duration::ZERO).await;
+    }
+
+    /// Resolves when only `grace` is left before the element is lost. Use it if your work needs some time to stop. Each
+    /// renewal postpones this moment, and a renewal can still succeed after it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn expiring(&self, grace: Duration) {
         let mut until = self.popped.until.clone();
-        while !self.is_lost() {
+        loop {
             let Some(end) = *until.borrow_and_update() else { return };
-            let left = sleep(end.since(self.popped.clock.now()));
+            let left = end.since(self.popped.clock.now()).saturating_sub(grace);
+            if left.is_zero() {
+                return;
+            }
             tokio::select! {
                 changed = until.changed() => {
                     if changed.is_err() {
                         // Nobody renews the lease any more.
-                        sleep(end.since(self.popped.clock.now())).await;
+                        sleep(left).await;
                     }
                 }
-                () = left => {}
+                () = sleep(left) => {}
             }
         }
     }
