@@ -417,7 +417,7 @@ fn apply<V: ValueEnum + Send + Sync + 'static>(
         words: Words::new(words, *codec, name_of_verb),
         output: Output::new(*codec, *format),
     };
-    runtime::block_on(async {
+    runtime::block_on_with_io(async {
         let applied = verb(&mut call).await;
         call.end(applied, &store)
     })

@@ -80,7 +80,7 @@ pub(super) fn run(order: &Order<'_>) -> Result<ExitCode, Fault> {
     let client = store.object_client()?;
     let queue = client.grid().deque(name).map_err(|error| store.fault(&error))?.codec(Bytes).lease(order.lease);
     // Everything runs on the main thread, because the kernel kills the child when the thread that started it exits.
-    runtime::block_on(async {
+    runtime::block_on_with_io(async {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
         store.report_use(&format!("working on {name:?} in"));
