@@ -23,7 +23,7 @@ use crate::{
 ///
 /// The locks are in the store that --url or BANDOG_URL names: Redis (`redis://`, `rediss://` over TLS, `redis+unix://`,
 /// `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`), PostgreSQL (`postgres://`), MariaDB or MySQL (`mysql://`),
-/// ZooKeeper (`zookeeper://`, `zookeeper+tls://`), a SQLite file (`sqlite:PATH`), or the memory of one process (`memory:`, for torture only).
+/// ZooKeeper (`zookeeper://`, `zookeeper+tls://`), a SQLite file (`sqlite:PATH`), or the memory of one process (`memory:`, for `torture` and `grid`).
 /// If neither is set, the store is a file in the user's state directory, which only the programs of this user on this
 /// machine share.
 #[derive(Debug, Parser)]

@@ -415,7 +415,7 @@ fn apply<V: ValueEnum + Send + Sync + 'static>(
         grid: client.grid(),
         name,
         words: Words::new(words, *codec, name_of_verb),
-        output: Output::new(*codec, *format),
+        output: Output::new(name, *codec, *format),
     };
     runtime::block_on_with_io(async {
         let applied = verb(&mut call).await;

@@ -14,6 +14,8 @@ use crate::{
 
 /// Prints results, one on each line.
 pub(super) struct Output {
+    /// The object, for reports.
+    name: String,
     codec: Codec,
     format: Format,
     out: BufWriter<StdoutLock<'static>>,
@@ -22,8 +24,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(codec: Codec, format: Format) -> Self {
-        Self { codec, format, out: BufWriter::new(io::stdout().lock()), code: ExitCode::Busy }
+    pub(super) fn new(name: &str, codec: Codec, format: Format) -> Self {
+        Self { name: name.to_owned(), codec, format, out: BufWriter::new(io::stdout().lock()), code: ExitCode::Busy }
     }
 
     /// The command has done something that has no result to print.
@@ -111,7 +113,7 @@ impl Output {
     ) -> io::Result<()> {
         if let Err(error) = &result {
             self.out.flush()?;
-            report(&format!("{place}{error}"));
+            report(&format!("{:?}: {place}{error}", self.name));
             self.code = ExitCode::Denied;
         }
         self.done();

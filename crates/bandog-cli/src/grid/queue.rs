@@ -77,7 +77,7 @@ pub(super) enum Verb {
     Len,
     /// Print the elements that can be taken, and leave them there.
     List,
-    /// [--] CMD: give each element to a command.
+    /// -- CMD: give each element to a command.
     Work,
 }
 
