@@ -48,7 +48,13 @@ impl Codec {
     }
 
     /// The value of bytes of the store.
-    pub(super) fn read(self, bytes: &[u8]) -> Result<Shown, Corrupt> {
+    pub(super) fn read(self, bytes: &[u8]) -> Result<Shown, String> {
+        // The type is the same for all JSON, and says nothing to a user.
+        let text = |error: Corrupt| error.to_string().replace(" in serde_json::value::Value", "");
+        self.decode(bytes).map_err(text)
+    }
+
+    fn decode(self, bytes: &[u8]) -> Result<Shown, Corrupt> {
         match self {
             Self::Text => {
                 let text: String = Text.decode(bytes)?;

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-use bandog::grid::codec::Corrupt;
 use serde_json::{Map, Value};
 
 use super::codec::{Codec, Shown};
@@ -109,7 +108,7 @@ impl Output {
         &mut self,
         place: &str,
         before: Option<(&str, Shown)>,
-        (name, result): (&str, Result<Shown, Corrupt>),
+        (name, result): (&str, Result<Shown, String>),
     ) -> io::Result<()> {
         if let Err(error) = &result {
             self.out.flush()?;
@@ -137,7 +136,7 @@ impl Output {
         }
         match result {
             Ok(result) => add(name, result),
-            Err(error) => _ = object.insert("error".to_owned(), error.to_string().into()),
+            Err(error) => _ = object.insert("error".to_owned(), error.into()),
         }
         writeln!(self.out, "{}", Value::Object(object))
     }

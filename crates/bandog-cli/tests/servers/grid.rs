@@ -302,7 +302,7 @@ fn each_codec_writes_the_bytes_of_java() {
         ("5L", "Long 5"),
         ("\"abc\"", "String \"abc\""),
         ("true", "Boolean true"),
-        ("1.5", "Double 1.5"),
+        ("1.5", "Double 3ff8000000000000"),
     ] {
         grid.run_words(&["value", "k", "set", "--codec", "kryo5", word]).assert_ended(0, &[]);
         assert_eq!(bytes("k"), recorded(java), "{word}");
@@ -374,4 +374,49 @@ fn a_server_that_does_not_answer_is_unavailable() {
         let ran = grid.run(words);
         assert_eq!(ran.code, 69, "{words}: {ran:?}");
     }
+}
+
+#[test]
+fn ls_lists_objects_without_internal_keys() {
+    let grid = Grid::start();
+    let url = format!("{}?prefix=shop:", grid.redis.url());
+    let list = |words: &[&str]| grid.place.run(&[&["ls", "--objects", "--url", &url], words].concat());
+    let ran = list(&[]);
+    assert_eq!((ran.code, ran.stdout.lines().last()), (0, Some("there is no object")), "{ran:?}");
+    for words in
+        ["map m put a 1", "queue q push a b", "queue q pop", "value v set abc --ttl 1h", "bloom b create 9 0.1"]
+    {
+        let words: Vec<_> = words.split(' ').collect();
+        grid.place.run(&[&["--url", &url, "grid"], words.as_slice()].concat()).assert_ended(0, &[]);
+    }
+    for words in ["multimap x add k v", "multimap y add k v --list"] {
+        let words: Vec<_> = words.split(' ').collect();
+        grid.place.run(&[&["--url", &url, "grid"], words.as_slice()].concat()).assert_ended(0, &[]);
+    }
+    grid.redis.cmd(&["SET", "other", "1"]);
+    // A fair mutex that is held has a fence, a queue and a row of its client.
+    let _held = grid.place.start(&Place::lock("lock", &["--fair", "--url", &url], "echo in; read word"));
+    _held.stdout_line("in", SOON);
+    let rows: Vec<Value> = list(&["--json"]).stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let found: Vec<_> =
+        rows.iter().map(|row| [&row["name"], &row["type"], &row["size"]].map(Value::to_string).join(" ")).collect();
+    let expected = [
+        "\"b\" \"bloom\" 1",
+        "\"lock\" \"map\" 1",
+        "\"m\" \"map\" 1",
+        "\"q\" \"list\" 1",
+        "\"v\" \"value\" 3",
+        "\"x\" \"multimap\" 1",
+        "\"y\" \"list multimap\" 1",
+    ];
+    assert_eq!(found, expected);
+    assert!(rows[4]["ttl_ms"].as_u64().unwrap() > 0 && rows[2]["ttl_ms"].is_null(), "{rows:?}");
+    let table = list(&["[mq]"]).stdout;
+    assert!(table.ends_with("there is no object\n"), "{table}");
+    let table = list(&["?"]).stdout;
+    assert_eq!(
+        table.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>(),
+        ["NAME", "TYPE", "SIZE", "EXPIRES", "IN"]
+    );
+    assert_eq!(table.lines().count(), 8, "{table}");
 }
