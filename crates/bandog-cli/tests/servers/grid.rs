@@ -348,6 +348,8 @@ fn a_name_with_data_of_another_type_is_refused() {
         assert_eq!((ran.code, ran.stdout.as_str()), (77, ""), "{words}: {ran:?}");
     }
     grid.assert_redis("GET x", "1");
+    grid.redis.cmd(&["RPUSH", "y", "a"]);
+    grid.place.run(&["show", "y", "--url", &grid.redis.url()]).assert_ended(77, &["`bandog ls --objects NAME`"]);
 }
 
 #[test]
@@ -383,9 +385,14 @@ fn ls_lists_objects_without_internal_keys() {
     let list = |words: &[&str]| grid.place.run(&[&["ls", "--objects", "--url", &url], words].concat());
     let ran = list(&[]);
     assert_eq!((ran.code, ran.stdout.lines().last()), (0, Some("there is no object")), "{ran:?}");
-    for words in
-        ["map m put a 1", "queue q push a b", "queue q pop", "value v set abc --ttl 1h", "bloom b create 9 0.1"]
-    {
+    for words in [
+        "map m put a 1",
+        "queue q push a b",
+        "queue q pop",
+        "value v set abc --ttl 1h",
+        "bloom b create 9 0.1",
+        "bloom b add a",
+    ] {
         let words: Vec<_> = words.split(' ').collect();
         grid.place.run(&[&["--url", &url, "grid"], words.as_slice()].concat()).assert_ended(0, &[]);
     }
@@ -395,8 +402,8 @@ fn ls_lists_objects_without_internal_keys() {
     }
     grid.redis.cmd(&["SET", "other", "1"]);
     // A fair mutex that is held has a fence, a queue and a row of its client.
-    let _held = grid.place.start(&Place::lock("lock", &["--fair", "--url", &url], "echo in; read word"));
-    _held.stdout_line("in", SOON);
+    let held = grid.place.start(&Place::lock("lock", &["--fair", "--url", &url], "echo in; read word"));
+    held.stdout_line("in", SOON);
     let rows: Vec<Value> = list(&["--json"]).stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let found: Vec<_> =
         rows.iter().map(|row| [&row["name"], &row["type"], &row["size"]].map(Value::to_string).join(" ")).collect();
