@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use bandog_core::{
-    Backend, Key, LatchAnswer, LatchOperation, LatchRow, Latches, Notifier, Pattern, Result, Subscription,
-    messages::Sink,
+    Key, LatchAnswer, LatchOperation, LatchRow, Latches, Notifier, Pattern, Result, Subscription, messages::Sink,
 };
 use bandog_redis_net::reply::text;
 use redis::{Pipeline, Value};

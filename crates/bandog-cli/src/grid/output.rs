@@ -1,6 +1,6 @@
 //! The results on standard output.
 
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use serde_json::{Map, Value};
 
@@ -17,14 +17,14 @@ pub(super) struct Output {
     name: String,
     codec: Codec,
     format: Format,
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Stdout>,
     /// The code of a command that ends now. It is `Busy` until there is a result.
     code: ExitCode,
 }
 
 impl Output {
     pub(super) fn new(name: &str, codec: Codec, format: Format) -> Self {
-        Self { name: name.to_owned(), codec, format, out: BufWriter::new(io::stdout().lock()), code: ExitCode::Busy }
+        Self { name: name.to_owned(), codec, format, out: BufWriter::new(io::stdout()), code: ExitCode::Busy }
     }
 
     /// The command has done something that has no result to print.

@@ -37,7 +37,7 @@ pub(super) async fn value(it: &mut Call<'_>, verb: ValueVerb, ttl: Option<Durati
             it.output.done();
         }
         ValueVerb::Swap => {
-            let [from, to] = it.words.from_to()?;
+            let [from, to] = it.words.two_values()?;
             it.output.done_if(value.swap(Some(&from), Some(&to)).await?);
         }
         ValueVerb::Delete => {

@@ -55,7 +55,7 @@ impl<'a> Words<'a> {
     }
 
     /// A value, and another one.
-    pub(super) fn from_to(&self) -> Result<[Vec<u8>; 2], Fault> {
+    pub(super) fn two_values(&self) -> Result<[Vec<u8>; 2], Fault> {
         let [from, to] = self.exactly("FROM TO")?;
         Ok([self.codec.bytes(from)?, self.codec.bytes(to)?])
     }

@@ -53,7 +53,7 @@ impl Hold for Element {
         self.is_lost()
     }
 
-    fn expiring(&self, grace: Duration) -> impl Future<Output = ()> {
+    fn expiring(&self, grace: Duration) -> impl Future<Output = ()> + Send {
         self.expiring(grace)
     }
 }

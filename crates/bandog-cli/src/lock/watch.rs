@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// A hold that the child must not outlive.
-pub(crate) trait Hold {
+pub(crate) trait Hold: Sync {
     /// Time until the hold is lost if no further renewal succeeds.
     fn remaining(&self) -> Duration;
 
     fn is_lost(&self) -> bool;
 
     /// Resolves when only `grace` is left before the hold is lost.
-    fn expiring(&self, grace: Duration) -> impl Future<Output = ()>;
+    fn expiring(&self, grace: Duration) -> impl Future<Output = ()> + Send;
 }
 
 impl Hold for AllGuard {
@@ -35,7 +35,7 @@ impl Hold for AllGuard {
         self.is_lost()
     }
 
-    fn expiring(&self, grace: Duration) -> impl Future<Output = ()> {
+    fn expiring(&self, grace: Duration) -> impl Future<Output = ()> + Send {
         self.expiring(grace)
     }
 }
@@ -70,12 +70,12 @@ pub(crate) enum LockDanger {
 /// Watches until the child has ended, the lock is in danger, or a signal comes for which `stops` returns a value. In the
 /// second case, this function terminates the child, because the child must not outlive the lock; in the third case, too.
 /// Other signals are forwarded.
-pub(crate) async fn watch<S>(
+pub(crate) async fn watch<S: Send>(
     hold: &impl Hold,
     processes: &mut ProcessTree,
     signals: &mut Signals,
     grace: Grace,
-    stops: impl Fn(Caught) -> Option<S>,
+    stops: impl Fn(Caught) -> Option<S> + Send,
 ) -> ChildEnd<S> {
     let mut deadline = Deadline::of(hold);
     let mut check = interval(grace.check_interval);

@@ -24,6 +24,9 @@ fn a_user_that_may_not_track_keys_is_told_of_polls() {
     let url = redis.url().replace("redis://", "redis://ann:secret@");
     let tracking = || place.run(&["doctor", "--url", &url]).stdout.contains("may not run CLIENT TRACKING");
     assert!(!tracking());
+    if !RedisServer::version().is_since(7, 0) {
+        return; // The server has no ACL DRYRUN, which the check of rights needs.
+    }
     redis.cmd(&["ACL", "SETUSER", "ann", "-client|tracking"]);
     assert!(tracking());
 }

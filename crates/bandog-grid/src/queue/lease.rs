@@ -145,8 +145,8 @@ impl<T> Taken<T> {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub async fn lost(&self) {
-        self.expiring(Duration::ZERO).await;
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<T> {
+        self.expiring(Duration::ZERO)
     }
 
     /// Resolves when only `grace` is left before the element is lost. Use it if your work needs some time to stop. Each
@@ -154,22 +154,24 @@ impl<T> Taken<T> {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub async fn expiring(&self, grace: Duration) {
-        let mut until = self.popped.until.clone();
-        loop {
-            let Some(end) = *until.borrow_and_update() else { return };
-            let left = end.since(self.popped.clock.now()).saturating_sub(grace);
-            if left.is_zero() {
-                return;
-            }
-            tokio::select! {
-                changed = until.changed() => {
-                    if changed.is_err() {
-                        // Nobody renews the lease any more.
-                        sleep(left).await;
-                    }
+    pub fn expiring(&self, grace: Duration) -> impl Future<Output = ()> + Send + use<T> {
+        let (mut until, clock) = (self.popped.until.clone(), self.popped.clock);
+        async move {
+            loop {
+                let end = *until.borrow_and_update();
+                let left = end.map_or(Duration::ZERO, |end| end.since(clock.now()).saturating_sub(grace));
+                if left.is_zero() {
+                    return;
                 }
-                () = sleep(left) => {}
+                tokio::select! {
+                    changed = until.changed() => {
+                        if changed.is_err() {
+                            // Nobody renews the lease any more.
+                            sleep(left).await;
+                        }
+                    }
+                    () = sleep(left) => {}
+                }
             }
         }
     }
