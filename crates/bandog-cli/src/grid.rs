@@ -1,5 +1,6 @@
 //! `bandog grid`: reads and writes the objects of programs: values, counters, maps, sets, lists and queues.
 
+mod call;
 mod codec;
 mod output;
 mod queue;
@@ -7,20 +8,15 @@ mod verbs;
 mod words;
 mod work;
 
-use std::{ffi::OsString, time::Duration};
+use std::time::Duration;
 
-use bandog::grid::{ClientGrid, Grid};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 
-use self::{codec::Codec, output::Output, words::Words};
-use crate::{
-    durations,
-    exit_code::ExitCode,
-    fault::Fault,
-    print::{self, Format},
-    runtime,
-    store::{self, Store},
+use self::{
+    call::{Limit, Of, apply},
+    verbs::{BitsVerb, BloomVerb, CounterVerb, ListVerb, MapVerb, MultimapVerb, SetVerb, SortedVerb, ValueVerb},
 };
+use crate::{durations, exit_code::ExitCode, fault::Fault};
 
 /// Reads and writes the objects that programs share: values, maps, queues and others, on Redis.
 ///
@@ -187,194 +183,6 @@ Examples:
     Queue(queue::Args),
 }
 
-/// The name, the verb and its arguments.
-#[derive(Debug, clap::Args)]
-struct Of<V: ValueEnum + Send + Sync + 'static> {
-    /// The name of the object; write a name that begins with `-` after `--`.
-    name: String,
-    /// What to do.
-    #[arg(value_enum)]
-    verb: V,
-    /// The arguments of the verb; write those that begin with `-` after `--`.
-    #[arg(value_name = "ARG", allow_negative_numbers = true)]
-    words: Vec<OsString>,
-    #[command(flatten)]
-    common: Common,
-}
-
-/// The options of each type.
-#[derive(Debug, clap::Args)]
-struct Common {
-    /// The form of keys, values and elements.
-    #[arg(long, value_enum, default_value_t = Codec::Text)]
-    codec: Codec,
-    #[command(flatten)]
-    store: store::Args,
-    #[command(flatten)]
-    format: Format,
-}
-
-/// The limit of a list.
-#[derive(Debug, Clone, Copy, clap::Args)]
-struct Limit {
-    /// Print at most this number of results of a list.
-    #[arg(long = "limit", value_name = "N")]
-    limit: Option<usize>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ValueVerb {
-    /// Print the value.
-    Get,
-    /// V: write the value.
-    Set,
-    /// FROM TO: write TO if the value is FROM; 75 if it is not.
-    Swap,
-    /// Delete the value; 75 if there was none.
-    Delete,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum CounterVerb {
-    /// Print the number; 0 if the counter does not exist.
-    Get,
-    /// N: add N, and print the sum. If the answer is lost, the addition is repeated, and counts once.
-    Add,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum MapVerb {
-    /// K: print the value of a key.
-    Get,
-    /// K V: write an entry.
-    Put,
-    /// K V: write an entry, and print the former value, if there was one.
-    Insert,
-    /// K V: write an entry if the key has none; 75 if it has one.
-    InsertNew,
-    /// K: remove an entry; 75 if there was none.
-    Remove,
-    /// Print the number of entries.
-    Len,
-    /// Print the entries, in no order.
-    List,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SetVerb {
-    /// V…: insert members, and print the number of new ones.
-    Add,
-    /// V…: remove members, and print their number; 75 if there was none.
-    Remove,
-    /// V…: print those that the set has; 75 unless it has all of them.
-    Contains,
-    /// Print the members, in no order.
-    List,
-    /// Print the number of members.
-    Len,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ListVerb {
-    /// V…: add elements at the end, and print the length.
-    Push,
-    /// I: print the element with this index.
-    Get,
-    /// I V: replace the element with this index; 75 if there is none.
-    Set,
-    /// I: remove the element with this index, and print it.
-    Remove,
-    /// Print the elements.
-    List,
-    /// Print the number of elements.
-    Len,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SortedVerb {
-    /// SCORE V: insert a member, or change its score; prints 1 if it is new, or else 0.
-    Add,
-    /// V: remove a member; 75 if there was none.
-    Remove,
-    /// V: print the score of a member.
-    Score,
-    /// V: print the position of a member.
-    Rank,
-    /// N: print the N members with the greatest scores.
-    Top,
-    /// Print the members, the smallest score first.
-    List,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum MultimapVerb {
-    /// K V: add a value to a key; prints 1 if it is new, or else 0.
-    Add,
-    /// K V: remove a value of a key; 75 if there was none.
-    Remove,
-    /// K: print the values of a key.
-    Get,
-    /// Print the keys, in no order.
-    Keys,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum BitsVerb {
-    /// I: set the bit with this index to 1, and print the former one.
-    Set,
-    /// I: set the bit with this index to 0, and print the former one.
-    Clear,
-    /// I: print 1 if the bit is 1; 75 if it is 0.
-    Get,
-    /// Print the number of bits that are 1.
-    Count,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum BloomVerb {
-    /// N P: create the filter for N items with a share P of false positives, unless it exists with the same sizes.
-    Create,
-    /// V…: insert items, and print the number of new ones.
-    Add,
-    /// V…: print those that the filter has; 75 unless it has all of them.
-    Contains,
-    /// Print an estimate of the number of items.
-    Count,
-}
-
-impl Limit {
-    /// The maximum number of results that a list prints.
-    fn get(self) -> usize {
-        self.limit.unwrap_or(usize::MAX)
-    }
-}
-
-/// An error of a command.
-#[derive(Debug)]
-enum Trouble {
-    Store(bandog::Error),
-    Print(std::io::Error),
-    Fault(Fault),
-}
-
-impl From<bandog::Error> for Trouble {
-    fn from(error: bandog::Error) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
-        Self::Print(error)
-    }
-}
-
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     match &args.object {
@@ -391,56 +199,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Object::Bits { of } => apply(of, async |it| verbs::bits(it, of.verb).await),
         Object::Bloom { of } => apply(of, async |it| verbs::bloom(it, of.verb).await),
         Object::Queue(args) => queue::run(args),
-    }
-}
-
-/// An object, the arguments of a verb, and where results are printed.
-struct Call<'a> {
-    grid: Grid,
-    name: &'a str,
-    words: Words<'a>,
-    output: Output,
-}
-
-/// Applies a verb, and returns the exit code of its results.
-fn apply<V: ValueEnum + Send + Sync + 'static>(
-    of: &Of<V>,
-    verb: impl AsyncFnOnce(&mut Call<'_>) -> Result<(), Trouble>,
-) -> Result<ExitCode, Fault> {
-    let Of { name, words, common: Common { codec, store, format }, .. } = of;
-    let name_of_verb = of.verb.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-    let store = Store::of(store)?;
-    let client = store.object_client()?;
-    let mut call = Call {
-        grid: client.grid(),
-        name,
-        words: Words::new(words, *codec, name_of_verb),
-        output: Output::new(name, *codec, *format),
-    };
-    runtime::block_on_with_io(async {
-        let applied = verb(&mut call).await;
-        call.end(applied, &store)
-    })
-}
-
-impl Call<'_> {
-    /// The exit code of a verb that was applied.
-    fn end(self, applied: Result<(), Trouble>, store: &Store) -> Result<ExitCode, Fault> {
-        let ended = applied.and_then(|()| Ok(self.output.end()?));
-        ended.or_else(|trouble| trouble.report(store))
-    }
-}
-
-impl Trouble {
-    /// The exit code of this error.
-    fn report(self, store: &Store) -> Result<ExitCode, Fault> {
-        match self {
-            Self::Store(error) if error.maybe_applied() => {
-                Err(store.fault(&error).with_line("the operation may have been applied"))
-            }
-            Self::Store(error) => Err(store.fault(&error)),
-            Self::Print(error) => print::done(Err(error)),
-            Self::Fault(fault) => Err(fault),
-        }
     }
 }

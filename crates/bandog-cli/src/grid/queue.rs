@@ -5,7 +5,10 @@ use std::time::Duration;
 use bandog::grid::{Deque, codec::Bytes};
 use clap::ValueEnum;
 
-use super::{Call, Limit, Of, Trouble, apply, work};
+use super::{
+    call::{Call, Limit, Of, Trouble, apply},
+    work,
+};
 use crate::{durations, exit_code::ExitCode, fault::Fault, print};
 
 pub(super) const HELP: &str = "\
@@ -63,7 +66,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Verb {
+enum Verb {
     /// V…: add elements at the end, and print the number of elements. If the answer is lost, this is repeated, and counts
     /// once.
     Push,
@@ -90,7 +93,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
     if of.verb == Verb::Work {
         let lease = lease.unwrap_or(work::LEASE);
-        return work::run(&work::Order { of, lease, count: *count, idle: *idle });
+        let Of { name, words, common, .. } = of;
+        return work::run(&work::Order { name, words, common, lease, count: *count, idle: *idle });
     }
     if lease.is_some() || count.is_some() || idle.is_some() {
         return Err(Fault::usage("--lease, --count and --idle belong to `work`: bandog grid queue NAME work -- CMD"));

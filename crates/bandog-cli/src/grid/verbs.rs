@@ -6,17 +6,135 @@ use bandog::{
     Error,
     grid::{Bloom, Multimap, codec::Bytes},
 };
+use clap::ValueEnum;
 use futures_util::{Stream, StreamExt};
 
-use super::{
-    BitsVerb, BloomVerb, Call, CounterVerb, Limit, ListVerb, MapVerb, MultimapVerb, SetVerb, SortedVerb, Trouble,
-    ValueVerb,
-};
+use super::call::{Call, Limit, Trouble};
 use crate::{exit_code::ExitCode, fault::Fault};
 
 type Result<T = (), E = Trouble> = std::result::Result<T, E>;
 /// The bytes of a key, a value or an element. The command itself reads and writes them.
 type Raw = Vec<u8>;
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ValueVerb {
+    /// Print the value.
+    Get,
+    /// V: write the value.
+    Set,
+    /// FROM TO: write TO if the value is FROM; 75 if it is not.
+    Swap,
+    /// Delete the value; 75 if there was none.
+    Delete,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum CounterVerb {
+    /// Print the number; 0 if the counter does not exist.
+    Get,
+    /// N: add N, and print the sum. If the answer is lost, the addition is repeated, and counts once.
+    Add,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum MapVerb {
+    /// K: print the value of a key.
+    Get,
+    /// K V: write an entry.
+    Put,
+    /// K V: write an entry, and print the former value, if there was one.
+    Insert,
+    /// K V: write an entry if the key has none; 75 if it has one.
+    InsertNew,
+    /// K: remove an entry; 75 if there was none.
+    Remove,
+    /// Print the number of entries.
+    Len,
+    /// Print the entries, in no order.
+    List,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum SetVerb {
+    /// V…: insert members, and print the number of new ones.
+    Add,
+    /// V…: remove members, and print their number; 75 if there was none.
+    Remove,
+    /// V…: print those that the set has; 75 unless it has all of them.
+    Contains,
+    /// Print the members, in no order.
+    List,
+    /// Print the number of members.
+    Len,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ListVerb {
+    /// V…: add elements at the end, and print the length.
+    Push,
+    /// I: print the element with this index.
+    Get,
+    /// I V: replace the element with this index; 75 if there is none.
+    Set,
+    /// I: remove the element with this index, and print it.
+    Remove,
+    /// Print the elements.
+    List,
+    /// Print the number of elements.
+    Len,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum SortedVerb {
+    /// SCORE V: insert a member, or change its score; prints 1 if it is new, or else 0.
+    Add,
+    /// V: remove a member; 75 if there was none.
+    Remove,
+    /// V: print the score of a member.
+    Score,
+    /// V: print the position of a member.
+    Rank,
+    /// N: print the N members with the greatest scores.
+    Top,
+    /// Print the members, the smallest score first.
+    List,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum MultimapVerb {
+    /// K V: add a value to a key; prints 1 if it is new, or else 0.
+    Add,
+    /// K V: remove a value of a key; 75 if there was none.
+    Remove,
+    /// K: print the values of a key.
+    Get,
+    /// Print the keys, in no order.
+    Keys,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum BitsVerb {
+    /// I: set the bit with this index to 1, and print the former one.
+    Set,
+    /// I: set the bit with this index to 0, and print the former one.
+    Clear,
+    /// I: print 1 if the bit is 1; 75 if it is 0.
+    Get,
+    /// Print the number of bits that are 1.
+    Count,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum BloomVerb {
+    /// N P: create the filter for N items with a share P of false positives, unless it exists with the same sizes.
+    Create,
+    /// V…: insert items, and print the number of new ones.
+    Add,
+    /// V…: print those that the filter has; 75 unless it has all of them.
+    Contains,
+    /// Print an estimate of the number of items.
+    Count,
+}
 
 pub(super) async fn value(it: &mut Call<'_>, verb: ValueVerb, ttl: Option<Duration>) -> Result {
     let value = it.grid.value::<Raw>(it.name)?.codec(Bytes);

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    ffi::OsString,
     fs::File,
     io::{self, Seek, Write},
     process::Stdio,
@@ -15,7 +16,10 @@ use rustix::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::{Codec, Common, Of, Trouble, queue::Verb};
+use super::{
+    call::{Common, Trouble},
+    codec::Codec,
+};
 use crate::{
     console::{StatusLine, report},
     exit_code::ExitCode,
@@ -60,7 +64,9 @@ impl Hold for Element {
 
 /// What a worker has to do.
 pub(super) struct Order<'a> {
-    pub(super) of: &'a Of<Verb>,
+    pub(super) name: &'a str,
+    pub(super) words: &'a [OsString],
+    pub(super) common: &'a Common,
     pub(super) lease: Duration,
     pub(super) count: Option<u64>,
     pub(super) idle: Option<Duration>,
@@ -68,7 +74,7 @@ pub(super) struct Order<'a> {
 
 /// Runs the command for each element.
 pub(super) fn run(order: &Order<'_>) -> Result<ExitCode, Fault> {
-    let Of { name, words, common: Common { codec, store, format }, .. } = order.of;
+    let Order { name, words, common: Common { codec, store, format }, .. } = *order;
     if words.is_empty() {
         return Err(Fault::usage("`work` needs a command: bandog grid queue NAME work -- CMD"));
     }
@@ -160,7 +166,7 @@ impl Worker<'_> {
 
     /// Waits for an element.
     async fn next(&mut self, idle: Option<Duration>) -> Result<Next, Trouble> {
-        let progress = progress(&self.order.of.name, self.deliveries, self.failures);
+        let progress = progress(self.order.name, self.deliveries, self.failures);
         tokio::pin!(progress);
         loop {
             let taking = self.queue.take(idle.unwrap_or(WAIT));
@@ -200,7 +206,7 @@ impl Worker<'_> {
             "the element (fence {}, delivery {}) of {:?}",
             element.fence().get(),
             element.delivery(),
-            self.order.of.name
+            self.order.name
         );
         let code = match ended {
             ChildEnd::ByItself(code) => code,
@@ -245,13 +251,13 @@ impl Worker<'_> {
     /// Starts the command, with the element on its standard input.
     fn start(&self, element: &Element) -> Result<ProcessTree, Fault> {
         let input = self.input(element)?;
-        let marks = [("BANDOG_NAME", self.order.of.name.clone()), ("BANDOG_FENCE", element.fence().get().to_string())];
+        let marks = [("BANDOG_NAME", self.order.name.to_owned()), ("BANDOG_FENCE", element.fence().get().to_string())];
         let heir = Heir::appoint(&marks)?;
         let url = self.store.for_child().map(|url| (store::VARIABLE, url));
         let delivery = ("BANDOG_DELIVERY", element.delivery().to_string());
         let variables = marks.into_iter().chain([delivery]).chain(url).collect();
         ProcessTree::start(
-            Child { command: &self.order.of.words, variables, stdin: Stdio::from(input), own_group: !self.on_terminal },
+            Child { command: self.order.words, variables, stdin: Stdio::from(input), own_group: !self.on_terminal },
             Some(heir),
         )
     }
