@@ -12,7 +12,7 @@ use crate::{
     exit_code::ExitCode,
     extend,
     fault::Fault,
-    forget, jobs, latch, limit, lock, ls, man, page,
+    forget, grid, jobs, latch, limit, lock, ls, man, page,
     process_tree::heir,
     release,
     schedule::{self, keep},
@@ -23,7 +23,7 @@ use crate::{
 ///
 /// The locks are in the store that --url or BANDOG_URL names: Redis (`redis://`, `rediss://` over TLS, `redis+unix://`,
 /// `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`), PostgreSQL (`postgres://`), MariaDB or MySQL (`mysql://`),
-/// ZooKeeper (`zookeeper://`, `zookeeper+tls://`), a SQLite file (`sqlite:PATH`), or the memory of one process (`memory:`, for torture only).
+/// ZooKeeper (`zookeeper://`, `zookeeper+tls://`), a SQLite file (`sqlite:PATH`), or the memory of one process (`memory:`, for `torture` and `grid`).
 /// If neither is set, the store is a file in the user's state directory, which only the programs of this user on this
 /// machine share.
 #[derive(Debug, Parser)]
@@ -56,6 +56,7 @@ Examples:
   bandog release deploy --force                   take it from a holder that hangs
   bandog forget 'order-*' --unused 90d            delete what the store keeps for old names
   bandog latch import wait --timeout 1h           wait until all parts of the work are done
+  bandog grid queue mails push hello              queues, maps and other objects of programs
   bandog schedule jobs.toml --check               check a file of jobs
   bandog torture --for 2m                         what a failover of your store does to locks
   bandog page                                     jobs and locks on a web page
@@ -82,6 +83,7 @@ enum Visible {
     Forget(forget::Args),
     Latch(latch::Args),
     Limit(limit::Args),
+    Grid(grid::Args),
     Doctor(doctor::Args),
     Schema(schema::Args),
     Torture(torture::Args),
@@ -146,6 +148,7 @@ impl Visible {
             | Self::Forget(_)
             | Self::Latch(_)
             | Self::Limit(_)
+            | Self::Grid(_)
             | Self::Doctor(_)
             | Self::Schema(_)
             | Self::Torture(_)
@@ -167,6 +170,7 @@ impl Visible {
             Self::Forget(args) => forget::run(&args),
             Self::Latch(args) => latch::run(&args),
             Self::Limit(args) => limit::run(&args),
+            Self::Grid(args) => grid::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Schema(args) => schema::run(&args),
             Self::Torture(args) => torture::run(&args),

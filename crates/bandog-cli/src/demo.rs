@@ -38,6 +38,9 @@ pub(crate) use self::{replica::run as run_replica, replica_processes::SUBCOMMAND
 /// is the expected one. To make the demo harder, kill or stop replicas while it runs:
 /// `pkill -9 -of 'bandog __replica'`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Fields of --json, one object for each phase: lock, replicas, orders, closed, restored, restored_more_than_once, \
+phantom_units, ticks, sweeps, swept_by, taken_over, seconds. With --url, names in the store begin with `bandog-demo:`.")]
 pub(crate) struct Args {
     /// Number of replicas of the service (2 to 64)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=64))]

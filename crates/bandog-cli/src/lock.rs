@@ -1,13 +1,14 @@
 //! `bandog lock`: runs a program while a lock is held.
 
 pub(crate) mod acquire;
-mod grace;
+pub(crate) mod grace;
 pub(crate) mod held;
 pub(crate) mod kind;
 pub(crate) mod waiting;
-mod watch;
+pub(crate) mod watch;
 
 use std::{
+    convert::Infallible,
     ffi::OsString,
     fs::File,
     process::Stdio,
@@ -300,10 +301,11 @@ impl Run<'_> {
         let valid_for = guard.remaining();
         let mut processes = self.start(client, &guard)?;
         let grace = self.grace.within(valid_for, self.ttl, self.args.kill_after);
-        let ended = watch(&guard, &mut processes, &mut self.signals, grace).await;
+        let ended = watch(&guard, &mut processes, &mut self.signals, grace, |_| None::<Infallible>).await;
         processes.release();
         match ended {
             ChildEnd::ByItself(code) => self.release(guard, code).await,
+            ChildEnd::Stopped { by, .. } => match by {},
             ChildEnd::ForTheLock { danger, survivors } => {
                 // The lock is lost or about to expire. If bandog still holds the lock and the store answers, dropping
                 // the guard releases the lock for the next client.

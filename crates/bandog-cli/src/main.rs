@@ -20,6 +20,7 @@ mod exit_code;
 mod extend;
 mod fault;
 mod forget;
+mod grid; // Reads and writes the objects of programs.
 mod holder_text;
 mod http;
 mod jobs;

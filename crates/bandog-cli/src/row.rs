@@ -134,7 +134,7 @@ fn all_clients(row: &Row) -> io::Result<()> {
 }
 
 /// The remaining time of a lock as text, such as `250ms`, `12.3s`, `2h 3m`.
-fn remaining(ttl: Duration) -> String {
+pub(crate) fn remaining(ttl: Duration) -> String {
     match ttl.as_secs() {
         0 => format!("{}ms", ttl.as_millis()),
         1..=59 => format!("{:.1}s", ttl.as_secs_f64()),

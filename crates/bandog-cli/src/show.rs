@@ -65,7 +65,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let row = client.show(&args.name).await;
         match closed_latch(&client, &args.name, &row).await {
             Some(latch) => Ok(Some(Shown::Latch(latch))),
-            None => row.map(|row| Some(Shown::Lock(row))).map_err(|error| store.fault(&error)),
+            None => row.map(|row| Some(Shown::Lock(row))).map_err(|error| {
+                let fault = store.fault(&error);
+                match error.kind() == ErrorKind::Denied && client.structures().is_some() {
+                    true => fault.with_line("`bandog ls --objects NAME` prints what it is, if it is an object"),
+                    false => fault,
+                }
+            }),
         }
     })?;
     match row {

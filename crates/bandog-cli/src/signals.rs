@@ -36,6 +36,11 @@ impl Caught {
     pub(crate) fn is_child(self) -> bool {
         self.signal == Signal::CHILD
     }
+
+    /// The signal, if it asks bandog to exit.
+    pub(crate) fn ending(self) -> Option<Signal> {
+        ENDING.contains(&self.signal).then_some(self.signal)
+    }
 }
 
 /// The request of a signal to a service.
@@ -92,9 +97,8 @@ impl Signals {
     /// them.
     pub(crate) async fn ending(&mut self) -> Signal {
         loop {
-            let caught = self.next().await;
-            if ENDING.contains(&caught.signal) {
-                return caught.signal;
+            if let Some(signal) = self.next().await.ending() {
+                return signal;
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The store: `redis://user:password@host:port/db` (`rediss://` over TLS, `redis+unix://` over a socket,
     /// `redis+sentinel://h1,h2,h3/MASTER`, `redis+cluster://h1,h2`, `redis+quorum://h1,h2,h3`),
     /// `postgres://user:password@host:port/database`, `mysql://user:password@host:port/database`,
-    /// `zookeeper://host:port,host:port/folder` (`zookeeper+tls://` over TLS), `sqlite:PATH` or, for torture only, `memory:`; with `?watchdog=DUR`,
+    /// `zookeeper://host:port,host:port/folder` (`zookeeper+tls://` over TLS), `sqlite:PATH` or, for `torture` and `grid`, `memory:`; with `?watchdog=DUR`,
     /// `?timeout=DUR` and `?prefix=TEXT:` (the prefix of all names in the store; it ends in a colon).
     ///
     /// Without this option the variable BANDOG_URL names the store. If neither is set, the store is a SQLite file in
@@ -103,6 +103,11 @@ impl Store {
             ErrorKind::Unavailable => Fault::system("cannot start a client", error),
             _ => self.fault(&error),
         })
+    }
+
+    /// A client for objects that has not connected yet. A store in memory is allowed: it is empty, and ends with the command.
+    pub(crate) fn object_client(&self) -> Result<Client, Fault> {
+        self.client(self.options_in_process()?.must_exist())
     }
 
     /// A connected client for queries. None if the store is the default file and this file does not exist yet.

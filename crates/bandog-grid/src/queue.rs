@@ -192,7 +192,11 @@ macro_rules! queue_methods {
             /// # Cancel safety
             /// If the future is dropped, the element stays in the queue or returns to it.
             pub async fn take(&self, at_most: Duration) -> Result<Option<Taken<T>>> {
-                let taken = take(&self.object, Source::List(End::Front), self.lease, at_most).await?;
+                self.take_at(End::Front, at_most).await
+            }
+
+            async fn take_at(&self, end: End, at_most: Duration) -> Result<Option<Taken<T>>> {
+                let taken = take(&self.object, Source::List(end), self.lease, at_most).await?;
                 let read = |popped: Popped| Taken::read(popped, |bytes| decode(&self.codec, bytes));
                 taken.map(read).transpose().map_err(|error| error.at(&self.object.key))
             }
@@ -282,5 +286,16 @@ impl<T, C: Decode<T>> Deque<T, C> {
     /// If the future is dropped, the element stays in the queue or returns to it.
     pub async fn pop_back_wait(&self, at_most: Duration) -> Result<Option<T>> {
         self.accept(pop_wait(&self.object, Source::List(End::Back), at_most).await?)
+    }
+
+    /// Takes the last element, with a lease, as [`Deque::take`].
+    ///
+    /// # Errors
+    /// As [`Deque::take`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the element stays in the queue or returns to it.
+    pub async fn take_back(&self, at_most: Duration) -> Result<Option<Taken<T>>> {
+        self.take_at(End::Back, at_most).await
     }
 }

@@ -97,7 +97,41 @@ pub(crate) fn object_of(key: &str) -> &str {
     if is_helper && name.contains('{') { inside(name) } else { key }
 }
 
+/// Whether this can be the name of an object: not that of a helper key of objects, locks or schedules.
+pub(crate) fn is_object(key: &str) -> bool {
+    let is_of_locks = ["bandog:", "redisson_"].iter().any(|prefix| key.starts_with(prefix))
+        || key.contains("}:redisson_")
+        || key.contains(":rwlock_timeout:");
+    !is_of_locks && object_of(key) == key
+}
+
 /// The text inside of braces.
 fn inside(name: &str) -> &str {
     name.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helper_keys_are_no_objects() {
+        let helpers = [
+            "bandog:taken:{q}",
+            "bandog:record:{job/x}",
+            "bandog:clients",
+            "redisson_lock_token:{x}",
+            "redisson_lock_queue:{x}",
+            "{x}:redisson_set_multimap_ttl",
+            "{x}:zGp2RnUc2cZchMHly8iqUA",
+            "{x}:0c1d2e3f-0000-4000-8000-000000000001:57:rwlock_timeout:1",
+            "{x}:config",
+        ];
+        for key in helpers {
+            assert!(!is_object(key), "{key}");
+        }
+        for key in ["x", "config", "shop:redisson", "a:b", "{x}", "my-bandog:x"] {
+            assert!(is_object(key), "{key}");
+        }
+    }
 }

@@ -88,8 +88,8 @@ pub(crate) async fn objects(
     };
     let mut keys = Vec::new();
     for name in read::each(names)? {
-        // A helper key is no object. Keys that are not text are those of other programs.
-        let name = String::from_utf8(read::bytes(name)?).ok().filter(|name| names::object_of(name) == name);
+        // Keys that are not text are those of other programs.
+        let name = String::from_utf8(read::bytes(name)?).ok().filter(|name| names::is_object(name));
         keys.extend(name.and_then(|name| Key::new(name).ok()).filter(|key| pattern.matches(key.as_str())));
     }
     let describe = |key: &Key| {

@@ -22,6 +22,12 @@ claimed), rests_until (the time until which the job claims no tick because the s
 lease_ms, overlap, catch_up, on_crash, live (the present runs, as in `bandog jobs history`), queued, ok, failed, \
 cancelled, skipped, missed, lost (total numbers), last (the run that ended last, or null).
 
+Of these, trigger is `cron 0 0 2 * * ?`, `fixed_rate 5s`, `fixed_delay 5s`, `at 2026-01-31T00:00:00Z` or `once`, and \
+description is the same in words. presence is also unknown if the names of a scheduler's jobs have more than 256 KiB. next \
+is null also while the job is paused or disabled, or waits for its run to end. ok, failed, lost and cancelled count each \
+run once, by its last attempt; failed includes timeouts, and cancelled interrupted runs. skipped ticks did not run because \
+of a run or a pause, missed ones because no node claimed them in time.
+
 Exit codes: 0 also if no job is found; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
 refuses the request, or its file is damaged.
 

@@ -16,20 +16,20 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The times at which the child gets TERM and KILL, before the deadline of the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Grace {
+pub(crate) struct Grace {
     /// Time between TERM and KILL.
-    pub(super) kill_after: Duration,
+    pub(crate) kill_after: Duration,
     /// Time between KILL and the deadline.
-    pub(super) head_start: Duration,
+    pub(crate) head_start: Duration,
     /// Interval between two checks of the deadline. This interval is shorter than the interval between two renewals.
-    pub(super) check_interval: Duration,
+    pub(crate) check_interval: Duration,
 }
 
 impl Grace {
     /// The times for a lock of this ttl. `watchdog` is true if a watchdog renews the lock. Then the remaining time
     /// falls to two thirds of the ttl before each renewal. So `kill_after` must be at most half of the ttl: with a
     /// longer `kill_after`, a child would be terminated although its lock is not in danger.
-    pub(super) fn new(ttl: Duration, watchdog: bool, kill_after: Option<Duration>) -> Result<Self, Fault> {
+    pub(crate) fn new(ttl: Duration, watchdog: bool, kill_after: Option<Duration>) -> Result<Self, Fault> {
         let head_start = (ttl / 50).min(HEAD_START);
         let most = if watchdog { ttl / 2 } else { ttl - head_start };
         let kill_after = kill_after.unwrap_or((ttl / 6).min(LONGEST));
@@ -45,7 +45,7 @@ impl Grace {
     /// The times for a lock of this ttl that the store has granted for the time `valid_for`. ZooKeeper grants a lock for
     /// less than its session, which can be much less than the ttl, and the lock is renewed more often. With the times for
     /// the ttl, the child would be terminated at once. `asked` is the time that the user has set.
-    pub(super) fn within(self, valid_for: Duration, ttl: Duration, asked: Option<Duration>) -> Self {
+    pub(crate) fn within(self, valid_for: Duration, ttl: Duration, asked: Option<Duration>) -> Self {
         // A store that grants the whole ttl has needed some of it for its answer.
         if valid_for >= ttl * 3 / 4 {
             return self;
@@ -56,7 +56,7 @@ impl Grace {
     }
 
     /// Time between TERM and the deadline.
-    pub(super) fn warning(self) -> Duration {
+    pub(crate) fn warning(self) -> Duration {
         self.kill_after + self.head_start
     }
 }

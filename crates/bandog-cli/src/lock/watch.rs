@@ -1,5 +1,7 @@
 //! Watches the child and the lock, and terminates the child when the lock is in danger.
 
+use std::{pin::pin, time::Duration};
+
 use bandog::{
     AllGuard, SharedHold,
     backend::{Clock, Moment},
@@ -10,12 +12,42 @@ use super::grace::Grace;
 use crate::{
     exit_code::ExitCode,
     process_tree::{ProcessTree, process::Process},
-    signals::Signals,
+    signals::{Caught, Signals},
 };
 
+/// A hold that the child must not outlive.
+pub(crate) trait Hold: Sync {
+    /// Time until the hold is lost if no further renewal succeeds.
+    fn remaining(&self) -> Duration;
+
+    fn is_lost(&self) -> bool;
+
+    /// Resolves when only `grace` is left before the hold is lost.
+    fn expiring(&self, grace: Duration) -> impl Future<Output = ()> + Send;
+}
+
+impl Hold for AllGuard<SharedHold> {
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost()
+    }
+
+    fn expiring(&self, grace: Duration) -> impl Future<Output = ()> + Send {
+        self.expiring(grace)
+    }
+}
+
 /// How the child ended: by itself, or because bandog terminated it.
-pub(super) enum ChildEnd {
+pub(crate) enum ChildEnd<S> {
     ByItself(ExitCode),
+    /// Bandog terminated the child, because a signal asked for it.
+    Stopped {
+        by: S,
+        survivors: Vec<Process>,
+    },
     /// Bandog terminated the child, because the lock was in danger. All processes of the child are dead, except the
     /// survivors: these cannot be killed.
     ForTheLock {
@@ -26,7 +58,7 @@ pub(super) enum ChildEnd {
 
 /// The reason why the lock is in danger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LockDanger {
+pub(crate) enum LockDanger {
     /// The deadline of the lock is near. After the deadline, another client might hold the lock.
     Expiring,
     /// The deadline of the lock has passed while bandog or the whole machine was stopped.
@@ -35,46 +67,59 @@ pub(super) enum LockDanger {
     Gone,
 }
 
-/// Watches until the child has ended, or until the lock is in danger. In the second case, this function terminates the
-/// child, because the child must not outlive the lock.
-pub(super) async fn watch(
-    guard: &AllGuard<SharedHold>,
+/// Watches until the child has ended, the lock is in danger, or a signal comes for which `stops` returns a value. In the
+/// second case, this function terminates the child, because the child must not outlive the lock; in the third case, too.
+/// Other signals are forwarded.
+pub(crate) async fn watch<S: Send>(
+    hold: &impl Hold,
     processes: &mut ProcessTree,
     signals: &mut Signals,
     grace: Grace,
-) -> ChildEnd {
-    let mut deadline = Deadline::of(guard);
+    stops: impl Fn(Caught) -> Option<S> + Send,
+) -> ChildEnd<S> {
+    let mut deadline = Deadline::of(hold);
     let mut check = interval(grace.check_interval);
-    let mut expiring = guard.expiring(grace.warning());
-    loop {
+    let mut expiring = pin!(hold.expiring(grace.warning()));
+    let stopped = loop {
         tokio::select! { biased;
-            () = &mut expiring => break,
+            () = &mut expiring => break None,
             caught = signals.next() => match caught.is_child().then(|| processes.reap()) {
                 Some(Some(code)) => return ChildEnd::ByItself(code),
                 Some(None) => {}
-                None => processes.forward(caught),
+                None => match stops(caught) {
+                    Some(by) => break Some(by),
+                    None => processes.forward(caught),
+                },
             },
             _ = check.tick() => {
-                deadline.observe(guard);
+                deadline.observe(hold);
                 // The child is also polled, because the parent of bandog might have blocked SIGCHLD.
                 if let Some(code) = processes.reap() {
                     return ChildEnd::ByItself(code);
                 }
             }
         }
-    }
+    };
     if let Some(code) = processes.reap() {
         return ChildEnd::ByItself(code); // The child has ended, although SIGCHLD might still be pending.
     }
-    let danger = deadline.danger(guard);
-    let survivors = end(guard, processes, signals, grace, danger).await;
-    ChildEnd::ForTheLock { danger, survivors }
+    match stopped {
+        Some(by) => {
+            let survivors = end(hold, processes, signals, grace, LockDanger::Expiring).await;
+            ChildEnd::Stopped { by, survivors }
+        }
+        None => {
+            let danger = deadline.danger(hold);
+            let survivors = end(hold, processes, signals, grace, danger).await;
+            ChildEnd::ForTheLock { danger, survivors }
+        }
+    }
 }
 
 /// Sends TERM to all processes, and later KILL to the processes that still run. Returns the processes that cannot be
 /// killed.
 async fn end(
-    guard: &AllGuard<SharedHold>,
+    hold: &impl Hold,
     processes: &mut ProcessTree,
     signals: &mut Signals,
     grace: Grace,
@@ -86,7 +131,7 @@ async fn end(
                 // If a renewal succeeds now, the deadline moves. But the child has got TERM already, so the child also
                 // gets KILL, at the latest after `kill_after`.
                 () = sleep(grace.kill_after) => {}
-                () = guard.expiring(grace.head_start) => {}
+                () = hold.expiring(grace.head_start) => {}
             },
             LockDanger::Expired => {}
             LockDanger::Gone => sleep(grace.kill_after).await,
@@ -117,19 +162,19 @@ struct Deadline {
 }
 
 impl Deadline {
-    fn of(guard: &AllGuard<SharedHold>) -> Self {
+    fn of(hold: &impl Hold) -> Self {
         let clock = Clock::system();
-        Self { clock, latest: clock.now() + guard.remaining() }
+        Self { clock, latest: clock.now() + hold.remaining() }
     }
 
     /// Reads the present deadline of the lock. Each renewal moves the deadline.
-    fn observe(&mut self, guard: &AllGuard<SharedHold>) {
-        self.latest = self.latest.max(self.clock.now() + guard.remaining());
+    fn observe(&mut self, hold: &impl Hold) {
+        self.latest = self.latest.max(self.clock.now() + hold.remaining());
     }
 
     /// The reason why the lock is in danger. Call this when the lock is lost or about to expire.
-    fn danger(&self, guard: &AllGuard<SharedHold>) -> LockDanger {
-        if !guard.is_lost() {
+    fn danger(&self, hold: &impl Hold) -> LockDanger {
+        if !hold.is_lost() {
             return LockDanger::Expiring;
         }
         if self.clock.now() >= self.latest { LockDanger::Expired } else { LockDanger::Gone }

@@ -24,12 +24,14 @@ use crate::{durations, print::Format, store};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 How to read the report:
-  losses reported       a holder lost its lock, and knew it before another client got it
+  losses reported       a holder lost its lock, and knew it before another client got it, or no
+                        other worker got it before the release failed
   losses not reported   another client got the lock, and the first holder did not know it; only
                         a resource that checks the fence refuses the first holder
   repeated fences       a grant whose fence is not greater than that of an earlier holder
   longest wait          the longest wait for a lock that is held for milliseconds only
   without a grant       the longest time in which no such lock was granted
+  workers that hang     they have not ended a minute after the traffic
 
 Exit codes:
     0  nothing was broken; reported losses, and errors, are not broken promises

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "lock",
     "show",
     "ls",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 19] = [
     "forget",
     "latch",
     "limit",
+    "grid",
     "doctor",
     "schema",
     "torture",
@@ -27,6 +28,8 @@ const COMMANDS: [&str; 19] = [
 ];
 /// Number of subcommands of `bandog cron`.
 const CRON: usize = 2;
+/// Number of types of `bandog grid`.
+const GRID: usize = 10;
 /// Number of subcommands of `bandog jobs`.
 const JOBS: usize = 12;
 
@@ -50,6 +53,9 @@ fn each_shell_gets_a_script_that_knows_the_commands() {
     fs::write(place.path("script"), place.run(&["completions", "bash"]).stdout).unwrap();
     let script = "source ./script; COMP_WORDS=(bandog rel); COMP_CWORD=1; _bandog bandog rel bandog; echo $COMPREPLY";
     assert_eq!(Ran::from(place.command(&["bash", "-c", script])).stdout.trim(), "release");
+    let script = "source ./script; COMP_WORDS=(bandog grid queue q pus); COMP_CWORD=4; _bandog bandog pus q; \
+                  echo ${COMPREPLY[@]}";
+    assert_eq!(Ran::from(place.command(&["bash", "-c", script])).stdout.trim(), "push push-front");
 }
 
 #[test]
@@ -71,9 +77,11 @@ fn the_manual_has_a_page_for_each_command() {
     }
     let run = fs::read_to_string(place.path("man1/bandog-jobs-run.1")).unwrap();
     assert!(run.contains("\nbandog jobs run [OPTIONS] <NAME>") && run.contains("\\-\\-timeout"), "{run}");
+    let queue = fs::read_to_string(place.path("man1/bandog-grid-queue.1")).unwrap();
+    assert!(queue.contains("BANDOG_DELIVERY") && queue.contains(".SH \"EXIT CODES OF `WORK`\""), "{queue}");
     let below: Vec<_> =
         fs::read_dir(place.path("man1")).unwrap().filter(|page| is_below(page.as_ref().unwrap())).collect();
-    assert_eq!(below.len(), CRON + JOBS);
+    assert_eq!(below.len(), CRON + GRID + JOBS);
     assert_eq!(fs::read_dir(place.path("man1")).unwrap().count(), COMMANDS.len() + 1 + below.len());
     place.run(&["man", "--dir", "nowhere"]).assert_ended(71, &["nowhere/bandog.1"]);
 }

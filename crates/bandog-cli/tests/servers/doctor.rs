@@ -14,6 +14,21 @@ fn a_server_that_may_drop_locks_is_a_danger() {
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""), "{ran:?}");
     let worst = ran.stdout.lines().rev().take(2).collect::<Vec<_>>();
     assert!(worst[1].starts_with("danger  maxmemory-policy") && worst[0].contains("cure: "), "{ran:?}");
+    assert!(worst[1].contains("queues and maps"), "{ran:?}");
+}
+
+#[test]
+fn a_user_that_may_not_track_keys_is_told_of_polls() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    redis.cmd(&["ACL", "SETUSER", "ann", "on", ">secret", "~*", "&*", "+@all"]);
+    let url = redis.url().replace("redis://", "redis://ann:secret@");
+    let tracking = || place.run(&["doctor", "--url", &url]).stdout.contains("may not run CLIENT TRACKING");
+    assert!(!tracking());
+    if !RedisServer::version().is_since(7, 0) {
+        return; // The server has no ACL DRYRUN, which the check of rights needs.
+    }
+    redis.cmd(&["ACL", "SETUSER", "ann", "-client|tracking"]);
+    assert!(tracking());
 }
 
 #[test]

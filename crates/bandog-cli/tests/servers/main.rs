@@ -18,6 +18,8 @@ mod databases;
 mod databases_away;
 mod databases_limits;
 mod doctor;
+mod grid;
+mod grid_work;
 mod holders;
 mod holds;
 mod jobs;

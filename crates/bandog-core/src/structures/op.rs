@@ -78,6 +78,24 @@ pub enum Structure {
     Bloom,
 }
 
+impl Structure {
+    /// The name in lists of objects.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Value => "value",
+            Self::Ids => "ids",
+            Self::Map => "map",
+            Self::Set => "set",
+            Self::List => "list",
+            Self::Sorted => "sorted",
+            Self::Multimap(Values::Set) => "multimap",
+            Self::Multimap(Values::List) => "list multimap",
+            Self::Bits => "bits",
+            Self::Bloom => "bloom",
+        }
+    }
+}
+
 /// The values that a multimap has for one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Values {

@@ -2,8 +2,8 @@
 
 use std::{fmt, ops::Deref, time::Duration};
 
-use bandog_core::{Clock, Fence, Moment, Result, structures::TakeEnd};
-use tokio::{sync::watch, time::sleep};
+use bandog_core::{Fence, Result, structures::TakeEnd};
+use tokio::time::sleep;
 
 use super::message::Popped;
 
@@ -66,31 +66,43 @@ impl<T> Taken<T> {
         until.is_none_or(|until| self.popped.clock.now() >= until)
     }
 
+    /// Time until the element is lost if no further renewal succeeds. Zero if it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.popped.until().since(self.popped.clock.now())
+    }
+
     /// Resolves when the element is lost ([`Taken::is_lost`]): before another program can get it.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<T> {
-        lost(self.popped.until.clone(), self.popped.clock)
+        self.expiring(Duration::ZERO)
     }
-}
 
-/// Resolves when the lease is over.
-async fn lost(mut until: watch::Receiver<Option<Moment>>, clock: Clock) {
-    loop {
-        let end = *until.borrow_and_update();
-        let left = end.map_or(Duration::ZERO, |end| end.since(clock.now()));
-        if left.is_zero() {
-            return;
-        }
-        tokio::select! {
-            changed = until.changed() => {
-                if changed.is_err() {
-                    // Nobody renews the lease any more.
-                    sleep(left).await;
+    /// Resolves when only `grace` is left before the element is lost. Use it if your work needs some time to stop. Each
+    /// renewal postpones this moment, and a renewal can still succeed after it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub fn expiring(&self, grace: Duration) -> impl Future<Output = ()> + Send + use<T> {
+        let (mut until, clock) = (self.popped.until.clone(), self.popped.clock);
+        async move {
+            loop {
+                let end = *until.borrow_and_update();
+                let left = end.map_or(Duration::ZERO, |end| end.since(clock.now()).saturating_sub(grace));
+                if left.is_zero() {
+                    return;
+                }
+                tokio::select! {
+                    changed = until.changed() => {
+                        if changed.is_err() {
+                            // Nobody renews the lease any more.
+                            sleep(left).await;
+                        }
+                    }
+                    () = sleep(left) => {}
                 }
             }
-            () = sleep(left) => {}
         }
     }
 }

@@ -124,7 +124,7 @@ impl Popped {
     }
 
     /// When the element becomes available again by itself.
-    fn until(&self) -> Moment {
+    pub(super) fn until(&self) -> Moment {
         self.until.borrow().unwrap_or_else(|| self.clock.now())
     }
 

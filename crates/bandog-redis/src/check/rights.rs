@@ -53,7 +53,8 @@ impl Redis {
     /// The commands that depend on the servers and on `replicas=`.
     fn topology_probes(&self) -> Vec<RightsProbe> {
         let probe = |purpose, command: &[&str]| RightsProbe::new(purpose, command);
-        let (mut probes, has_replicas) = (Vec::new(), self.servers.options().replicas() > 0);
+        let has_replicas = self.servers.options().replicas() > 0;
+        let mut probes = vec![probe(Purpose::Elements, &["CLIENT", "TRACKING", "ON"])];
         if has_replicas {
             probes.push(probe(Purpose::Replicas, &["WAIT", "1", "1"]));
         }

@@ -109,7 +109,10 @@ impl Settings {
             ),
             (Some(limit), Some(policy)) => Finding::danger(
                 SUBJECT,
-                format!("{policy}: when {limit} bytes are in use, Redis may drop a lock that is held"),
+                format!(
+                    "{policy}: when {limit} bytes are in use, Redis may drop a lock that is held{}",
+                    if policy.starts_with("allkeys-") { ", and whole queues and maps" } else { "" }
+                ),
                 "set maxmemory-policy noeviction, or use a separate server for locks",
             ),
             (None, _) | (_, None) => {

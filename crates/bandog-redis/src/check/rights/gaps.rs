@@ -35,6 +35,13 @@ pub(super) fn findings(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> V
         let says = format!("the user {user:?} may run all commands that locks, schedules and latches need");
         gaps.findings.push(Finding::fine("rights", says));
     }
+    if !gaps.denied(Purpose::Elements).is_empty() {
+        let says = format!(
+            "the user {user:?} may not run CLIENT TRACKING, so programs that wait for an element of a queue poll four times \
+             a second"
+        );
+        gaps.findings.push(Finding::fine("tracking", says));
+    }
     gaps.findings
 }
 
@@ -82,7 +89,7 @@ impl Gaps<'_> {
 
     /// The keys and channels that mutexes, queries and records need.
     fn names(&mut self) {
-        let others = [Purpose::Replicas, Purpose::Offers, Purpose::OtherKinds, Purpose::Latches];
+        let others = [Purpose::Replicas, Purpose::Offers, Purpose::OtherKinds, Purpose::Latches, Purpose::Elements];
         let counts = |purpose| !others.contains(&purpose);
         let Some(example) = self.first_out_of_reach(counts) else { return };
         let says = format!(

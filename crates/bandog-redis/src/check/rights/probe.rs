@@ -36,6 +36,8 @@ pub(super) enum Purpose {
     Replicas,
     /// Steps for a slot of a cluster that is being moved.
     MovingSlots,
+    /// Notifications of elements of queues.
+    Elements,
 }
 
 /// The server's answer for one command.
