@@ -166,7 +166,8 @@ async fn pops(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &Mul
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..report.rounds {
             for own in [false, true] {
-                let wanted = (report.span.as_secs_f64() * if own { 200_000.0 } else { 400_000.0 }) as usize;
+                let of_millis = if own { 200 } else { 400 };
+                let wanted = usize::try_from(report.span.as_millis()).unwrap_or(0) * of_millis;
                 for _ in 0..wanted.div_ceil(elements.len()) {
                     queue.push_all(&elements).await.expect("the server answers");
                 }

@@ -36,6 +36,7 @@ mod child;
 mod kind_kit;
 mod kit;
 pub mod laws;
+pub mod messages;
 pub mod objects;
 mod record_kit;
 mod run;

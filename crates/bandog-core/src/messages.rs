@@ -3,11 +3,12 @@
 use std::{
     collections::VecDeque,
     fmt::{self, Debug},
+    future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
 use async_trait::async_trait;
-use tokio::sync::Notify;
 
 use crate::{Key, Notifier, Pattern, Result, Subscription};
 
@@ -25,7 +26,7 @@ pub enum Channel {
 pub enum Channels {
     /// One channel.
     One(Channel),
-    /// All plain channels whose names match.
+    /// All plain channels whose names match and are valid keys.
     Matching(Pattern),
 }
 
@@ -42,7 +43,7 @@ pub trait Messages: Debug + Send + Sync + 'static {
 
     /// Gives the messages of these channels to the sink, until the subscription is dropped. When the call returns, the
     /// store has confirmed the subscription. The subscription is renewed after each loss of the connection, and the sink
-    /// gets a [`Message::Gap`] then.
+    /// gets a [`Message::Gap`] then. If the store refuses that, because the user has lost the right, the sink ends.
     ///
     /// # Errors
     /// - [`ErrorKind::Denied`](crate::ErrorKind::Denied): the user has no right to subscribe there.
@@ -69,7 +70,8 @@ pub struct Sink(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Notifier(Notifier),
-    Queue(Arc<Sender>),
+    /// With a pattern, messages on channels that do not match are dropped.
+    Queue(Arc<Sender>, Option<Pattern>),
 }
 
 impl Sink {
@@ -80,21 +82,42 @@ impl Sink {
 
     /// Keeps at most this number of messages. If more arrive, a [`Message::Gap`] takes their place.
     pub fn queue(limit: usize) -> (Self, Inbox) {
-        let queue = Arc::new(Queue { state: Mutex::default(), arrived: Notify::new(), limit });
-        (Self(Kind::Queue(Arc::new(Sender(queue.clone())))), Inbox(queue))
+        let queue = Arc::new(Queue { state: Mutex::default(), limit });
+        (Self(Kind::Queue(Arc::new(Sender(queue.clone())), None)), Inbox(queue))
+    }
+
+    /// Drops each [`Message::Matched`] whose channel does not match, for stores whose own patterns match too much. A notifier
+    /// may get unnecessary calls, so it stays as it is.
+    #[must_use]
+    pub fn matching(self, pattern: &Pattern) -> Self {
+        match self.0 {
+            Kind::Queue(sender, _) => Self(Kind::Queue(sender, Some(pattern.clone()))),
+            notifier @ Kind::Notifier(_) => Self(notifier),
+        }
     }
 
     /// Takes a message. `message` is called if its content is needed.
     pub fn message(&self, message: impl FnOnce() -> Message) {
         match &self.0 {
             Kind::Notifier(notifier) => notifier.notify(),
-            Kind::Queue(sender) => sender.0.push(message()),
+            Kind::Queue(sender, pattern) => match (pattern, message()) {
+                (Some(pattern), Message::Matched(channel, _)) if !pattern.matches(channel.as_str()) => {}
+                (_, message) => sender.0.push(message),
+            },
         }
     }
 
     /// Records that messages may be missing.
     pub fn gap(&self) {
         self.message(|| Message::Gap);
+    }
+
+    /// Records that no message follows, because the store refuses the subscription. A notifier is notified.
+    pub fn end(&self) {
+        match &self.0 {
+            Kind::Notifier(notifier) => notifier.notify(),
+            Kind::Queue(sender, _) => sender.0.end(),
+        }
     }
 }
 
@@ -108,24 +131,24 @@ impl Inbox {
     /// # Cancel safety
     /// If the future is dropped, no message is lost.
     pub async fn next(&mut self) -> Option<Message> {
-        loop {
-            {
-                let mut state = self.0.state();
-                if let Some(message) = state.messages.pop_front() {
-                    return Some(message);
-                }
-                if state.has_ended {
-                    return None;
-                }
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Polls for the next message.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Message>> {
+        let mut state = self.0.state();
+        match state.messages.pop_front() {
+            None if !state.has_ended => {
+                state.reader = Some(context.waker().clone());
+                Poll::Pending
             }
-            self.0.arrived.notified().await;
+            message => Poll::Ready(message),
         }
     }
 }
 
 struct Queue {
     state: Mutex<QueueState>,
-    arrived: Notify,
     limit: usize,
 }
 
@@ -134,6 +157,8 @@ struct QueueState {
     /// At most `limit` messages, and one gap.
     messages: VecDeque<Message>,
     has_ended: bool,
+    /// Wakes the reader that waits for a message or the end.
+    reader: Option<Waker>,
 }
 
 impl Queue {
@@ -143,14 +168,30 @@ impl Queue {
 
     fn push(&self, message: Message) {
         let mut state = self.state();
+        if state.has_ended {
+            return;
+        }
         let is_full = state.messages.len() >= self.limit;
         let message = if is_full { Message::Gap } else { message };
         // A second gap directly after a gap says nothing.
         if message != Message::Gap || state.messages.back() != Some(&Message::Gap) {
             state.messages.push_back(message);
         }
-        drop(state);
-        self.arrived.notify_one();
+        state.wake_reader();
+    }
+
+    fn end(&self) {
+        let mut state = self.state();
+        state.has_ended = true;
+        state.wake_reader();
+    }
+}
+
+impl QueueState {
+    fn wake_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
     }
 }
 
@@ -166,8 +207,7 @@ struct Sender(Arc<Queue>);
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.0.state().has_ended = true;
-        self.0.arrived.notify_one();
+        self.0.end();
     }
 }
 
@@ -199,11 +239,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_ended_queue_gives_what_it_has_and_takes_nothing() {
+        let (sink, mut messages) = Sink::queue(2);
+        let matching = sink.clone().matching(&Pattern::new("a?"));
+        for channel in ["ab", "abc"] {
+            matching.message(|| Message::Matched(Key::new(channel).unwrap(), payload("x")));
+        }
+        sink.end();
+        sink.message(|| Message::Payload(payload("late")));
+        assert_eq!(messages.next().await, Some(Message::Matched(Key::new("ab").unwrap(), payload("x"))));
+        assert_eq!(messages.next().await, None);
+    }
+
+    #[tokio::test]
     async fn a_notifier_gets_messages_and_gaps_and_needs_no_payload() {
         let (sender, mut notified) = tokio::sync::mpsc::unbounded_channel();
         let sink = Sink::of(Notifier::new(move || _ = sender.send(())));
         sink.message(|| panic!("the payload is not needed"));
         sink.gap();
-        assert_eq!([notified.recv().await, notified.recv().await], [Some(()); 2]);
+        sink.end();
+        assert_eq!([notified.recv().await, notified.recv().await, notified.recv().await], [Some(()); 3]);
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use bandog_codec::TextJson;
 use bandog_core::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Pattern, Result,
+    messages::Channel,
     structures::{Structure, Values},
 };
 use bandog_sync::Client;
 
 use crate::{
-    Batch, BitSet, Counter, Deque, FloatCounter, Ids, Limits, List, Map, Multimap, Queue, Set, SortedSet,
-    UnopenedBloom, Value, object::Object, store::Store,
+    Batch, BitSet, Counter, Deque, FloatCounter, Ids, Limits, List, Map, Multimap, PatternTopic, Queue, Set, SortedSet,
+    Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
 };
 
 /// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.
@@ -112,6 +113,38 @@ impl Grid {
     /// An empty batch of calls on objects of this grid.
     pub fn batch(&self) -> Batch {
         Batch::default()
+    }
+
+    /// A topic.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Unsupported`: the store has no topics.
+    /// - `ErrorKind::Misused`: the name is not allowed.
+    pub fn topic<T>(&self, name: impl AsRef<str>) -> Result<Topic<T>> {
+        let hub = Hub::new(self.store()?)?;
+        let channel = Channel::Plain(hub.key(name.as_ref())?);
+        Ok(Topic::new(hub, channel))
+    }
+
+    /// A sharded topic: in a cluster, only the nodes that have the slot of its name get its messages.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Unsupported`: the store has no topics.
+    /// - `ErrorKind::Misused`: the name is not allowed.
+    pub fn sharded_topic<T>(&self, name: impl AsRef<str>) -> Result<Topic<T>> {
+        let hub = Hub::new(self.store()?)?;
+        let channel = Channel::Sharded(hub.key(name.as_ref())?);
+        Ok(Topic::new(hub, channel))
+    }
+
+    /// The topics whose names match. The names and the pattern have the prefix of the client.
+    ///
+    /// # Errors
+    /// `ErrorKind::Unsupported`: the store has no topics.
+    pub fn pattern_topic<T>(&self, pattern: Pattern) -> Result<PatternTopic<T>> {
+        let hub = Hub::new(self.store()?)?;
+        let pattern = hub.pattern(&pattern)?;
+        Ok(PatternTopic::new(hub, pattern))
     }
 
     pub(crate) fn store(&self) -> Result<&Arc<Store>> {

@@ -34,6 +34,7 @@
 //! | [`BitSet`] | `RBitSet` | millions of flags, small numbers |
 //! | [`Bloom`] | `RBloomFilter` | was it there before? in little memory |
 //! | [`Queue`], [`Deque`] | `RBlockingQueue`, `RBlockingDeque` | work for other programs |
+//! | [`Topic`], [`PatternTopic`] | `RTopic`, `RShardedTopic`, `RPatternTopic` | messages to programs that are connected |
 //!
 //! # Calls
 //! A method returns a [`Call`], which is sent when it is awaited. Calls that are made at the same time share round trips.
@@ -67,6 +68,7 @@ mod queue;
 mod set;
 mod sorted;
 mod store;
+mod topic;
 mod value;
 
 pub use bandog_codec as codec;
@@ -86,5 +88,6 @@ pub use self::{
     queue::{Deque, Queue, Taken},
     set::Set,
     sorted::SortedSet,
+    topic::{Event, PatternTopic, Subscriber, Topic},
     value::Value,
 };

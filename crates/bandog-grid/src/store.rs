@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -12,10 +12,11 @@ use std::{
 
 use bandog_core::{
     ClientId, Clock, Error, ErrorKind, Moment, OperationId, Result,
-    messages::Messages,
+    messages::{Channel, Messages},
     structures::{Once, Op, Reply, Structures},
 };
 use bandog_sync::Client;
+use tokio::sync::oneshot;
 
 use crate::{limits::Limits, queue::Takers};
 
@@ -30,6 +31,7 @@ pub(crate) struct Store {
     pub(crate) limits: Limits,
     pub(crate) takers: Takers,
     in_flight: InFlight,
+    shared: Shared,
     operations: Operations,
 }
 
@@ -53,6 +55,7 @@ impl Store {
             limits,
             takers: Takers::default(),
             in_flight: InFlight::default(),
+            shared: Shared::default(),
             operations: Operations::new(),
         }
     }
@@ -74,18 +77,39 @@ impl Store {
         };
         let mut replies = self.structures.run(ops).await;
         drop(admitted);
-        let missing = || Error::new(ErrorKind::Corrupt, "the backend returned fewer answers than operations");
-        replies.resize_with(ops.len(), || Err(missing().ambiguous()));
+        replies.resize_with(ops.len(), || Err(missing()));
         replies
     }
 
+    /// Applies one operation, alone if nothing else is in flight, and otherwise together with others that are made at the
+    /// same time.
+    async fn run_shared(self: &Arc<Self>, op: &Op, bytes: usize) -> Result<Reply> {
+        let admitted = self.admit(1, bytes)?;
+        if admitted.is_alone {
+            let reply = self.structures.run(std::slice::from_ref(op)).await.pop();
+            return reply.unwrap_or_else(|| Err(missing()));
+        }
+        let (reply, answer) = oneshot::channel();
+        if self.shared.push(op.clone(), reply) {
+            tokio::spawn(send_shared(self.clone()));
+        }
+        answer.await.unwrap_or_else(|_| Err(Error::unavailable("the runtime of the request has ended").ambiguous()))
+    }
+
+    /// Publishes a message. Returns the number of receivers that the store knows.
+    pub(crate) async fn publish(&self, to: &dyn Messages, channel: &Channel, payload: Vec<u8>) -> Result<u64> {
+        let admitted = self.admit(1, payload.len())?;
+        let answer = to.publish(&[(channel.clone(), payload)]).await.pop();
+        drop(admitted);
+        answer.unwrap_or_else(|| Err(missing()))
+    }
+
     /// Applies one operation. If it is exact, it is repeated until the store has answered it, for three timeouts.
-    pub(crate) async fn run_one(&self, op: &Op, bytes: usize, is_exact: bool) -> Result<Reply> {
+    pub(crate) async fn run_one(self: &Arc<Self>, op: &Op, bytes: usize, is_exact: bool) -> Result<Reply> {
         let (first, mut maybe_applied) = (self.clock().now(), false);
         loop {
             let begin = self.clock().now();
-            let reply = self.run(std::slice::from_ref(op), bytes).await.pop().unwrap_or_else(|| Err(Error::closed()));
-            match reply {
+            match self.run_shared(op, bytes).await {
                 Err(error) if is_exact && error.is_retryable() && begin.since(first) < self.timeout() * 2 => {
                     maybe_applied |= error.maybe_applied();
                     tokio::time::sleep(Duration::from_millis(20 + fastrand::u64(0..60))).await;
@@ -98,7 +122,7 @@ impl Store {
 
     /// Counts operations in flight. They are refused if there are too many.
     fn admit(&self, operations: usize, bytes: usize) -> Result<Admitted<'_>> {
-        let admitted = Admitted { store: self, operations, bytes };
+        let mut admitted = Admitted { store: self, operations, bytes, is_alone: false };
         let before = self.in_flight.operations.fetch_add(operations, Relaxed);
         let bytes_before = self.in_flight.bytes.fetch_add(bytes, Relaxed);
         let Limits { operations: max_operations, bytes: max_bytes, .. } = self.limits;
@@ -113,6 +137,7 @@ impl Store {
                 ),
             ));
         }
+        admitted.is_alone = before == 0;
         Ok(admitted)
     }
 
@@ -135,6 +160,8 @@ struct Admitted<'a> {
     store: &'a Store,
     operations: usize,
     bytes: usize,
+    /// Whether nothing else was in flight.
+    is_alone: bool,
 }
 
 impl Drop for Admitted<'_> {
@@ -142,6 +169,38 @@ impl Drop for Admitted<'_> {
         self.store.in_flight.operations.fetch_sub(self.operations, Relaxed);
         self.store.in_flight.bytes.fetch_sub(self.bytes, Relaxed);
     }
+}
+
+/// Operations that wait for the next round trip.
+#[derive(Debug, Default)]
+struct Shared(Mutex<Vec<(Op, oneshot::Sender<Result<Reply>>)>>);
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Vec<(Op, oneshot::Sender<Result<Reply>>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an operation. Returns whether it is the first one, for which the caller starts [`send_shared`].
+    fn push(&self, op: Op, reply: oneshot::Sender<Result<Reply>>) -> bool {
+        let mut waiting = self.waiting();
+        waiting.push((op, reply));
+        waiting.len() == 1
+    }
+}
+
+/// Sends the operations that wait, after the tasks that are ready have added theirs.
+async fn send_shared(store: Arc<Store>) {
+    tokio::task::yield_now().await;
+    let (ops, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut *store.shared.waiting()).into_iter().unzip();
+    let mut replies = store.structures.run(&ops).await.into_iter();
+    for reply in waiting {
+        // A caller that has gone does not need the answer.
+        let _ = reply.send(replies.next().unwrap_or_else(|| Err(missing())));
+    }
+}
+
+fn missing() -> Error {
+    Error::new(ErrorKind::Corrupt, "the backend returned fewer answers than operations").ambiguous()
 }
 
 /// The exact operations of a grid. Their ids have a client of their own, because the store remembers them for each client.
@@ -163,7 +222,7 @@ impl Operations {
         Self { client: ClientId::random(), state: Mutex::default() }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, OperationsState> {
+    fn state(&self) -> MutexGuard<'_, OperationsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

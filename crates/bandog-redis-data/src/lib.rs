@@ -6,9 +6,12 @@
 //! `bandog:leases:{name}`, `bandog:again:{name}`, `bandog:fence:{name}`. The answers of operations with an id are in
 //! `bandog:ops:{name}`. All of them are in the slot of the object, and expire.
 //!
+//! Messages are published on channels with PUBLISH or SPUBLISH, as Redisson's topics do.
+//!
 //! This crate is a part of `bandog`. It has no stable API of its own.
 
 mod command;
+mod messages;
 mod names;
 mod objects;
 mod pack;

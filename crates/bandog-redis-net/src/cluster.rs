@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Result, Subscription, messages::Sink};
+use bandog_core::{Error, Result, messages::Sink};
 use redis::Pipeline;
 use tokio::{sync::watch, time::timeout_at};
 
@@ -31,6 +31,7 @@ use crate::{
     options::Options,
     replies::Replies,
     script::{ScriptForm, Scripts},
+    subscriptions::{Source, SubscribeResult},
 };
 
 /// The nodes of a cluster.
@@ -78,27 +79,32 @@ impl Cluster {
     /// # Errors
     /// The map could not be fetched.
     pub(crate) async fn masters(&self) -> Result<Vec<Arc<Node>>> {
-        self.0.wait_for_map(Instant::now() + self.timeout()).await?;
+        self.ready().await?;
         Ok(self.0.map().masters())
     }
 
-    /// Subscribes to a channel at the node that has its slot. If the slot moves, the subscription moves, too, and then
-    /// the sink gets a gap, because a message may have been lost.
+    /// Fetches the map, unless it was fetched before.
+    pub(crate) async fn ready(&self) -> Result<()> {
+        self.0.wait_for_map(Instant::now() + self.timeout()).await
+    }
+
+    /// Subscribes at the node that has the slot of this source. If the slot of a sharded channel or of a key moves, the
+    /// subscription moves, too, and then the sink gets a gap, because a message may have been lost.
     ///
     /// # Errors
     /// See [`Subscriptions::subscribe`](crate::subscriptions::Subscriptions::subscribe).
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
-    pub(crate) async fn subscribe(&self, channel: &str, sink: Sink) -> Result<Subscription> {
+    pub(crate) async fn subscribe(&self, source: &Source, sink: Sink) -> Result<SubscribeResult> {
         let deadline = Instant::now() + self.timeout();
         self.0.wait_for_map(deadline).await?;
-        self.0.subscribe(channel, sink, deadline).await
+        self.0.subscribe(source, sink, deadline).await
     }
 
-    /// Whether the node that has the slot of this channel has confirmed the subscription.
-    pub(crate) fn is_subscribed(&self, channel: &str) -> bool {
-        self.0.owner_of(channel).is_some_and(|node| node.server.subscriptions.is_subscribed(channel))
+    /// Whether the node that has the slot of this source has confirmed the subscription.
+    pub(crate) fn is_subscribed(&self, source: &Source) -> bool {
+        self.0.owner_of(source.name()).is_some_and(|node| node.server.subscriptions.is_subscribed(source))
     }
 }
 

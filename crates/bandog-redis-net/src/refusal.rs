@@ -177,6 +177,9 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "UNKNOWN" if ["GET", "SET", "CLUSTER"].iter().any(|command| names_command(details(error), command)) => {
             (Denied, NO_DATA)
         }
+        "UNKNOWN" if ["SSUBSCRIBE", "SPUBLISH"].iter().any(|command| names_command(details(error), command)) => {
+            (Unsupported, "this server has no sharded channels; Redis has them since version 7")
+        }
         "UNKNOWN" => (Denied, "Redis does not know the command"),
         _ => return (None, "Redis replied with an error"),
     };

@@ -1,11 +1,17 @@
 //! The servers of one store: a single server, or the nodes of a Redis Cluster.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Notifier, Result, Subscription, messages::Sink};
+use bandog_core::{
+    Error, Notifier, Result, Subscription,
+    messages::{Channels, Sink},
+};
 use futures_util::FutureExt;
 use redis::{Pipeline, Value};
 use tokio::sync::watch;
@@ -22,7 +28,7 @@ use crate::{
     replies::Replies,
     script::{ScriptForm, Scripts},
     server::Server,
-    subscriptions::{SubscribeResult, Subscriptions, watched},
+    subscriptions::{Source, SubscribeResult, Subscriptions},
 };
 
 /// The servers of one store: a server, the master that sentinels name, or the nodes of a cluster.
@@ -34,6 +40,8 @@ pub struct Servers {
     options: Arc<Options>,
     scripts: Scripts,
     kind: Kind,
+    /// Whether the warning was logged that this user has no right to subscribe.
+    has_warned: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -79,7 +87,7 @@ impl Servers {
         options.check()?;
         if options.in_cluster {
             let kind = Kind::Cluster(Cluster::new(options.clone(), scripts.clone()));
-            return Ok(Self { options: options.into(), scripts, kind });
+            return Ok(Self { options: options.into(), scripts, kind, has_warned: AtomicBool::new(false) });
         }
         let dialler = Dialler::new(options);
         let options = dialler.options.clone();
@@ -87,7 +95,7 @@ impl Servers {
         let subscriptions = Subscriptions::new(dialler.clone(), link.left());
         let replicas = Replicas::new(dialler.clone());
         let kind = Kind::Single { server: Server { link, subscriptions }, dialler, replicas };
-        Ok(Self { options, scripts, kind })
+        Ok(Self { options, scripts, kind, has_warned: AtomicBool::new(false) })
     }
 
     /// The options.
@@ -215,8 +223,8 @@ impl Servers {
         }
     }
 
-    /// Subscribes to a channel, and returns after the server has confirmed the subscription. If the user has no right to
-    /// subscribe, the returned subscription is silent: the sink gets nothing.
+    /// Subscribes to a channel, which is sharded in a cluster with sharded channels. Returns after the server has confirmed the
+    /// subscription. If the user has no right to subscribe, the returned subscription is silent: the sink gets nothing.
     ///
     /// # Errors
     /// - `Unavailable`: the server did not confirm the subscription within the timeout.
@@ -225,13 +233,10 @@ impl Servers {
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
     pub async fn subscribe(&self, channel: &str, sink: Sink) -> Result<Subscription> {
-        match &self.kind {
-            Kind::Single { server, .. } => match server.subscriptions.subscribe(channel, sink).await? {
-                SubscribeResult::Subscribed(subscription) => Ok(subscription),
-                SubscribeResult::Moved => Err(refusal::node_of_a_cluster()),
-            },
-            Kind::Cluster(cluster) => cluster.subscribe(channel, sink).boxed().await,
+        if let Kind::Cluster(cluster) = &self.kind {
+            cluster.ready().boxed().await?; // This finds out whether there are sharded channels.
         }
+        self.subscribe_or_poll(&Source::channel(channel, self.is_sharded()), sink).await
     }
 
     /// Calls the notifier after each change of this key by any client, and after the connection was lost. It can be called
@@ -243,14 +248,57 @@ impl Servers {
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
     pub async fn watch(&self, key: &str, notifier: Notifier) -> Result<Subscription> {
-        self.subscribe(&watched::channel(key), Sink::of(notifier)).await
+        self.subscribe_or_poll(&Source::Key(key.into()), Sink::of(notifier)).await
+    }
+
+    /// Subscribes to these channels, as [`Messages::subscribe_messages`](bandog_core::messages::Messages::subscribe_messages).
+    ///
+    /// # Errors
+    /// As [`Servers::subscribe`], and:
+    /// - `Denied`: the user has no right to subscribe.
+    /// - `Unsupported`: the server has no sharded channels.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the subscriber is removed.
+    pub async fn subscribe_messages(&self, channels: &Channels, sink: Sink) -> Result<Subscription> {
+        let sink = match channels {
+            Channels::One(_) => sink,
+            Channels::Matching(pattern) => sink.matching(pattern),
+        };
+        match self.subscribe_to(&channels.into(), sink).await? {
+            SubscribeResult::Subscribed(subscription) => Ok(subscription),
+            SubscribeResult::Denied(error) => Err(error),
+            SubscribeResult::Moved => Err(refusal::node_of_a_cluster()),
+        }
+    }
+
+    async fn subscribe_or_poll(&self, source: &Source, sink: Sink) -> Result<Subscription> {
+        match self.subscribe_to(source, sink).await? {
+            SubscribeResult::Subscribed(subscription) => Ok(subscription),
+            SubscribeResult::Denied(error) => {
+                if !self.has_warned.swap(true, Ordering::Relaxed) {
+                    let store = self.store();
+                    tracing::warn!(%store, %error, "this user may not subscribe, so no message arrives, and waiters poll");
+                }
+                Ok(Subscription::silent())
+            }
+            SubscribeResult::Moved => Err(refusal::node_of_a_cluster()),
+        }
+    }
+
+    async fn subscribe_to(&self, source: &Source, sink: Sink) -> Result<SubscribeResult> {
+        match &self.kind {
+            Kind::Single { server, .. } => server.subscriptions.subscribe(source, sink).await,
+            Kind::Cluster(cluster) => cluster.subscribe(source, sink).boxed().await,
+        }
     }
 
     /// Whether the server has confirmed the subscription to this channel.
     pub fn is_subscribed(&self, channel: &str) -> bool {
+        let source = Source::channel(channel, self.is_sharded());
         match &self.kind {
-            Kind::Single { server, .. } => server.subscriptions.is_subscribed(channel),
-            Kind::Cluster(cluster) => cluster.is_subscribed(channel),
+            Kind::Single { server, .. } => server.subscriptions.is_subscribed(&source),
+            Kind::Cluster(cluster) => cluster.is_subscribed(&source),
         }
     }
 

@@ -1,15 +1,16 @@
-//! The connection for subscriptions. It has one Redis subscription for each channel that has subscribers.
+//! The connection for subscriptions. It has one Redis subscription for each channel, glob or key that has subscribers.
 //!
-//! [`Channels`] keeps the subscribers of each channel. One task sends the SUBSCRIBE and UNSUBSCRIBE commands that are
-//! needed. It sends the next command for a channel after the server has answered the previous command for this channel.
-//! If the connection breaks, the task connects again, and subscribes to all channels again.
+//! [`Channels`] keeps the subscribers of each such [`Source`]. One task sends the SUBSCRIBE and UNSUBSCRIBE commands that
+//! are needed. It sends the next command for a source after the server has answered the previous command for this source.
+//! If the connection breaks, the task connects again, and subscribes to all sources again.
 
 mod channels;
 mod connection;
 mod shared;
-pub(crate) mod watched;
+mod source;
+mod watched;
 
-use std::sync::{Arc, Mutex, atomic::AtomicBool};
+use std::sync::{Arc, Mutex};
 
 use bandog_core::{Error, Result, Subscription, messages::Sink};
 use tokio::{
@@ -17,6 +18,7 @@ use tokio::{
     time::timeout,
 };
 
+pub(crate) use self::source::Source;
 use self::{
     channels::SubscribeOutcome,
     shared::{ConnectionTask, Moved, SharedSubscriptions, SubscriptionsState},
@@ -27,6 +29,8 @@ use crate::dialler::Dialler;
 #[derive(Debug)]
 pub(crate) enum SubscribeResult {
     Subscribed(Subscription),
+    /// This user has no right to subscribe.
+    Denied(Error),
     /// Another node of the cluster has the slot of the channel.
     Moved,
 }
@@ -42,23 +46,17 @@ impl Subscriptions {
         Self::create(dialler, leave, || ())
     }
 
-    /// The subscriptions of a node of a cluster. `moved` is called when this node no longer has the slot of a channel.
+    /// The subscriptions of a node of a cluster. `moved` is called when this node no longer has the slot of a channel, or
+    /// cannot be reached.
     pub(crate) fn of_node(dialler: Dialler, moved: impl Fn() + Send + Sync + 'static) -> Self {
         Self::create(dialler, Arc::default(), moved)
     }
 
     fn create(dialler: Dialler, leave: Arc<Notify>, moved: impl Fn() + Send + Sync + 'static) -> Self {
-        Self(Arc::new(SharedSubscriptions {
-            dialler,
-            state: Mutex::default(),
-            warned: AtomicBool::new(false),
-            moved: Moved(Box::new(moved)),
-            leave,
-        }))
+        Self(Arc::new(SharedSubscriptions { dialler, state: Mutex::default(), moved: Moved(Box::new(moved)), leave }))
     }
 
-    /// Subscribes to a channel, and returns after the server has confirmed the subscription. If the user has no right
-    /// to subscribe, the returned subscription is silent: the sink gets nothing.
+    /// Subscribes, and returns after the server has confirmed the subscription.
     ///
     /// # Errors
     /// - `Unavailable`: the server did not confirm the subscription within the timeout.
@@ -69,14 +67,14 @@ impl Subscriptions {
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
-    pub(crate) async fn subscribe(&self, channel: &str, sink: Sink) -> Result<SubscribeResult> {
-        let (subscription, outcome) = self.add(channel, sink);
+    pub(crate) async fn subscribe(&self, source: &Source, sink: Sink) -> Result<SubscribeResult> {
+        let (subscription, outcome) = self.add(source, sink);
         let Some(outcome) = outcome else {
             return Ok(SubscribeResult::Subscribed(subscription));
         };
         match timeout(self.0.dialler.options.timeout, outcome).await {
             Ok(Ok(Ok(SubscribeOutcome::Subscribed))) => Ok(SubscribeResult::Subscribed(subscription)),
-            Ok(Ok(Ok(SubscribeOutcome::Denied))) => Ok(SubscribeResult::Subscribed(Subscription::silent())),
+            Ok(Ok(Ok(SubscribeOutcome::Denied(error)))) => Ok(SubscribeResult::Denied(error)),
             Ok(Ok(Ok(SubscribeOutcome::Moved))) => Ok(SubscribeResult::Moved),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(_)) => Err(Error::unavailable("the Tokio runtime of the subscriptions has ended")),
@@ -84,19 +82,19 @@ impl Subscriptions {
         }
     }
 
-    /// Whether the server has confirmed the subscription to this channel.
-    pub(crate) fn is_subscribed(&self, channel: &str) -> bool {
-        self.0.state().channels.is_subscribed(channel)
+    /// Whether the server has confirmed the subscription to this source.
+    pub(crate) fn is_subscribed(&self, source: &Source) -> bool {
+        self.0.state().channels.is_subscribed(source)
     }
 
     /// Adds a subscriber. The returned receiver gets the outcome. There is no receiver if the server has already
-    /// confirmed a subscription to this channel. Dropping the returned subscription removes the subscriber, even if the
+    /// confirmed a subscription to this source. Dropping the returned subscription removes the subscriber, even if the
     /// caller no longer waits for the outcome.
-    fn add(&self, channel: &str, sink: Sink) -> (Subscription, Option<oneshot::Receiver<Result<SubscribeOutcome>>>) {
+    fn add(&self, source: &Source, sink: Sink) -> (Subscription, Option<oneshot::Receiver<Result<SubscribeOutcome>>>) {
         let mut state = self.0.state();
         let changes = state.running_task(&self.0);
-        let added = state.channels.add(channel, sink);
-        if added.outcome.is_some() && changes.send(added.channel.clone()).is_err() {
+        let added = state.channels.add(source, sink);
+        if added.outcome.is_some() && changes.send(added.source.clone()).is_err() {
             // The task has ended, because a runtime that shuts down drops each new task immediately. So the task is not
             // started again here, but by the next call.
             state
@@ -104,8 +102,8 @@ impl Subscriptions {
                 .connection_failed(&Error::unavailable("the Tokio runtime of the subscriptions has shut down"));
         }
         drop(state);
-        let (shared, channel, id) = (self.0.clone(), added.channel, added.id);
-        (Subscription::new(move || shared.remove(&channel, id)), added.outcome)
+        let (shared, source, id) = (self.0.clone(), added.source, added.id);
+        (Subscription::new(move || shared.remove(&source, id)), added.outcome)
     }
 }
 
@@ -120,7 +118,7 @@ impl Drop for Subscriptions {
 impl SubscriptionsState {
     /// The sender of changes to the task. If there is no task, or if the runtime of the task has ended, a new task is
     /// started on the current runtime.
-    fn running_task(&mut self, shared: &Arc<SharedSubscriptions>) -> mpsc::UnboundedSender<Arc<str>> {
+    fn running_task(&mut self, shared: &Arc<SharedSubscriptions>) -> mpsc::UnboundedSender<Source> {
         match &self.task {
             Some(task) if !task.handle.is_finished() => task.changes.clone(),
             Some(_) | None => {

@@ -14,12 +14,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-#[cfg(feature = "grid")]
-use bandog_core::structures::Structures;
 use bandog_core::{
     Answer, Backend, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, QuorumNode, Renewal, Result, Step,
     Subscription, Verdict, messages::Sink,
 };
+#[cfg(feature = "grid")]
+use bandog_core::{messages::Messages, structures::Structures};
 use bandog_redis_net::{Keys, ScriptForm, Servers, reply};
 use redis::{Pipeline, Value};
 
@@ -167,6 +167,11 @@ impl Redis {
 impl Backend for Redis {
     #[cfg(feature = "grid")]
     fn structures(&self) -> Option<Arc<dyn Structures>> {
+        Some(self.objects.clone())
+    }
+
+    #[cfg(feature = "grid")]
+    fn messages(&self) -> Option<Arc<dyn Messages>> {
         Some(self.objects.clone())
     }
 }

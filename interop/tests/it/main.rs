@@ -26,4 +26,5 @@ mod rig;
 mod shedlock;
 mod stage;
 mod strings;
+mod topics;
 mod watchdogs;

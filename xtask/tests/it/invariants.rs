@@ -122,6 +122,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let found = containing(&libraries, &starts);
     let allowed = [
         "crates/bandog-grid/src/queue/taker.rs",  // The requests of a queue.
+        "crates/bandog-grid/src/store.rs",        // Calls that share a round trip.
         "crates/bandog-page/src/aside.rs",        // Work that takes CPU time.
         "crates/bandog-net/src/password_file.rs", // Files of passwords.
         "crates/bandog-page/src/fresh.rs",        // A fetch that continues for the next client.

@@ -1,11 +1,12 @@
-//! The laws of objects on the memory backend.
+//! The laws of objects and messages on the memory backend.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bandog_conformance::objects::ObjectWorld;
+use bandog_conformance::{messages::MessageWorld, objects::ObjectWorld};
 use bandog_core::{
     Clock, Memory, Pattern,
+    messages::Messages,
     structures::{Cursor, Structures},
 };
 
@@ -27,4 +28,16 @@ impl ObjectWorld for World {
     }
 }
 
+#[async_trait]
+impl MessageWorld for World {
+    async fn start() -> Self {
+        Self(Memory::new(Clock::tokio()))
+    }
+
+    fn messages(&self) -> Arc<dyn Messages> {
+        Arc::new(self.0.clone())
+    }
+}
+
 bandog_conformance::object_conformance!(paused World);
+bandog_conformance::message_conformance!(paused World);

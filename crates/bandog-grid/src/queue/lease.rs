@@ -40,7 +40,7 @@ impl<T> Taken<T> {
     /// # Errors
     /// - `ErrorKind::Lost`: the lease was over, so another program may have the element.
     /// - `ErrorKind::Unavailable`: the store does not answer. The element may be removed
-    ///   ([`Error::maybe_applied`]); otherwise it becomes available again when the lease is over.
+    ///   ([`Error::maybe_applied`](bandog_core::Error::maybe_applied)); otherwise it becomes available again when the lease is over.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the element is removed in the background.

@@ -70,6 +70,7 @@ async fn a_store_without_objects_refuses_the_handle() {
     let url = format!("sqlite:{}", directory.path().join("store.db").display());
     let refused = grid(&url).await.map::<u8, u8>("map").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert_eq!(grid(&url).await.topic::<u8>("news").unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(refused.to_string().contains("Redis and memory have them"), "{refused}");
     let refused = grid("memory:").await.map::<u8, u8>("").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Misused);

@@ -6,6 +6,7 @@ mod calls;
 mod dropped;
 mod faults;
 mod queue;
+mod topics;
 
 use std::time::Duration;
 

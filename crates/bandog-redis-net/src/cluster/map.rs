@@ -122,6 +122,11 @@ impl Map {
         self.nodes.values().filter(has_slot).cloned().collect()
     }
 
+    /// Whether this is a known node.
+    pub(super) fn has(&self, node: &Arc<Node>) -> bool {
+        self.nodes.get(&node.host).is_some_and(|known| Arc::ptr_eq(known, node))
+    }
+
     /// All known nodes.
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
         self.nodes.values().cloned().collect()

@@ -36,7 +36,7 @@ impl SharedCluster {
         self.map().apply(topology, &|host, sharded| self.open_watched(host, sharded));
     }
 
-    /// A node that has the map fetched again when it loses the slot of a channel.
+    /// A node that has the map fetched again when it loses the slot of a channel, or cannot be reached for subscriptions.
     fn open_watched(self: &Arc<Self>, host: &Host, sharded: bool) -> Node {
         let cluster = Arc::downgrade(self);
         self.open(host, sharded, move || {

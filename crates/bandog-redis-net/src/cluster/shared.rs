@@ -20,7 +20,7 @@ use crate::{
     script::Scripts,
     server::Server,
     slots,
-    subscriptions::{Subscriptions, watched},
+    subscriptions::{Source, Subscriptions},
 };
 
 #[derive(Debug)]
@@ -64,9 +64,9 @@ pub(super) struct Subscribers {
 
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    pub(super) channel: Arc<str>,
+    pub(super) source: Source,
     pub(super) sink: Sink,
-    /// The subscription at a node. None while the call that subscribes waits.
+    /// The subscription at a node, which is silent while it moves. None while the call that subscribes waits.
     pub(super) at: Option<(Arc<Node>, Subscription)>,
 }
 
@@ -90,12 +90,11 @@ impl SharedCluster {
 
     /// The node that has the slot of this key or channel.
     pub(super) fn owner_of(&self, key: &str) -> Option<Arc<Node>> {
-        let key = watched::key(key).unwrap_or(key);
         self.map().owner(slots::slot(key.as_bytes()))
     }
 
     /// A node whose connections are opened when they are first needed. `moved` is called when the node no longer has the
-    /// slot of a channel.
+    /// slot of a channel, or cannot be reached.
     pub(super) fn open(&self, host: &Host, sharded: bool, moved: impl Fn() + Send + Sync + 'static) -> Node {
         let dialler = Dialler::new(self.options.of_node(host, sharded));
         let link = Link::counting(dialler.clone(), self.scripts.clone(), self.epoch.clone());

@@ -1,17 +1,19 @@
-//! The subscribers of each channel, and the state of the server's subscription to each channel.
+//! The subscribers of each source, and the state of the server's subscription to each source.
 
 use std::{collections::HashMap, sync::Arc};
 
 use bandog_core::{
-    Error, Result,
+    Error, Key, Result,
     messages::{Message, Sink},
 };
 use tokio::sync::oneshot;
 
-/// The channels that are in use: those with subscribers, and those whose subscription on the server has not ended yet.
+use super::source::Source;
+
+/// The channels and other sources that are in use: those with subscribers, and those whose subscription on the server has not ended yet.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
-    states: HashMap<Arc<str>, ChannelState>,
+    states: HashMap<Source, ChannelState>,
     /// The id of the subscriber that was added last.
     last_id: u64,
 }
@@ -22,8 +24,8 @@ struct ChannelState {
     server: ServerState,
     /// Whether the server has ended the subscription while its confirmation was on the way.
     ended: bool,
-    /// Whether a message may have been missed, because the connection broke. The subscribers get a gap when the
-    /// subscription is confirmed again.
+    /// Whether a message may have been missed, because the connection broke. The subscribers get a gap before the next
+    /// message, or when the subscription is confirmed again.
     missed: bool,
 }
 
@@ -50,12 +52,12 @@ enum ServerState {
 }
 
 /// The outcome of a call that subscribes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum SubscribeOutcome {
     /// The server has confirmed the subscription. The subscriber gets every message on the channel.
     Subscribed,
     /// This user has no right to subscribe.
-    Denied,
+    Denied(Error),
     /// Another node of the cluster has the slot of the channel.
     Moved,
 }
@@ -69,21 +71,21 @@ pub(super) enum ChannelRequest {
 
 /// A subscriber that was added.
 pub(super) struct AddedSubscriber {
-    pub(super) channel: Arc<str>,
+    pub(super) source: Source,
     pub(super) id: u64,
     /// Receives the outcome. None if the server has already confirmed a subscription to this channel.
     pub(super) outcome: Option<oneshot::Receiver<Result<SubscribeOutcome>>>,
 }
 
 impl Channels {
-    pub(super) fn add(&mut self, channel: &str, sink: Sink) -> AddedSubscriber {
+    pub(super) fn add(&mut self, source: &Source, sink: Sink) -> AddedSubscriber {
         self.last_id += 1;
         let id = self.last_id;
-        let channel = match self.states.get_key_value(channel) {
-            Some((channel, _)) => channel.clone(),
-            None => channel.into(),
+        let source = match self.states.get_key_value(source) {
+            Some((source, _)) => source.clone(),
+            None => source.clone(),
         };
-        let state = self.states.entry(channel.clone()).or_default();
+        let state = self.states.entry(source.clone()).or_default();
         let (caller, outcome) = match state.server {
             ServerState::Subscribed => (None, None),
             ServerState::Unsubscribed | ServerState::Subscribing | ServerState::Unsure | ServerState::Unsubscribing => {
@@ -91,11 +93,11 @@ impl Channels {
             }
         };
         state.subscribers.push(Subscriber { id, sink, caller });
-        AddedSubscriber { channel, id, outcome }
+        AddedSubscriber { source, id, outcome }
     }
 
-    pub(super) fn remove(&mut self, channel: &str, id: u64) {
-        let Some(state) = self.states.get_mut(channel) else {
+    pub(super) fn remove(&mut self, source: &Source, id: u64) {
+        let Some(state) = self.states.get_mut(source) else {
             return;
         };
         // Most channels have one subscriber. If there are several, the subscriber that was added last is often removed
@@ -104,24 +106,35 @@ impl Channels {
             state.subscribers.swap_remove(at);
         }
         if state.subscribers.is_empty() && state.server == ServerState::Unsubscribed {
-            self.states.remove(channel);
+            self.states.remove(source);
         }
     }
 
-    pub(super) fn is_subscribed(&self, channel: &str) -> bool {
-        self.states.get(channel).is_some_and(|state| state.server == ServerState::Subscribed)
+    pub(super) fn is_subscribed(&self, source: &Source) -> bool {
+        self.states.get(source).is_some_and(|state| state.server == ServerState::Subscribed)
     }
 
     /// Whether UNSUBSCRIBE was sent for this channel and is not answered yet.
-    pub(super) fn is_unsubscribing(&self, channel: &str) -> bool {
-        self.states.get(channel).is_some_and(|state| state.server == ServerState::Unsubscribing)
+    pub(super) fn is_unsubscribing(&self, source: &Source) -> bool {
+        self.states.get(source).is_some_and(|state| state.server == ServerState::Unsubscribing)
     }
 
-    /// Gives a message to the subscribers of this channel.
-    pub(super) fn message(&self, channel: &str, payload: &[u8]) {
+    /// Gives a message to the subscribers of this source. `matched` is its channel if the source is a glob.
+    pub(super) fn message(&mut self, source: &Source, matched: Option<&Key>, payload: &[u8]) {
+        let Some(state) = self.states.get_mut(source) else { return };
+        if state.server == ServerState::Unsubscribing {
+            return; // The next messages will be missing, so a subscriber that waits for a new subscription gets none.
+        }
+        state.report_gap();
         let mut shared: Option<Arc<[u8]>> = None;
-        for subscriber in self.states.get(channel).into_iter().flat_map(|state| &state.subscribers) {
-            subscriber.sink.message(|| Message::Payload(shared.get_or_insert_with(|| Arc::from(payload)).clone()));
+        for subscriber in &state.subscribers {
+            subscriber.sink.message(|| {
+                let payload = shared.get_or_insert_with(|| Arc::from(payload)).clone();
+                match matched {
+                    Some(channel) => Message::Matched(channel.clone(), payload),
+                    None => Message::Payload(payload),
+                }
+            });
         }
     }
 
@@ -137,14 +150,14 @@ impl Channels {
         subscribers.any(|subscriber| subscriber.caller.is_some())
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
         self.states.keys()
     }
 
     /// The next command to send for this channel. None if no command is needed, or if the previous command is not
     /// answered yet. The caller must send the returned command, because the command counts as sent after this call.
-    pub(super) fn next_request(&mut self, channel: &str) -> Option<ChannelRequest> {
-        let state = self.states.get_mut(channel)?;
+    pub(super) fn next_request(&mut self, source: &Source) -> Option<ChannelRequest> {
+        let state = self.states.get_mut(source)?;
         let (server, request) = match (state.server, state.subscribers.is_empty()) {
             (ServerState::Unsubscribed, false) => (ServerState::Subscribing, ChannelRequest::Subscribe),
             (ServerState::Subscribed, true) | (ServerState::Unsure, _) => {
@@ -153,29 +166,28 @@ impl Channels {
             (ServerState::Unsubscribed | ServerState::Subscribing | ServerState::Unsubscribing, _)
             | (ServerState::Subscribed, false) => return None,
         };
+        // While an unsure subscription is ended and made again, messages may be missing.
+        state.missed |= state.server == ServerState::Unsure;
         state.server = server;
         Some(request)
     }
 
     /// Records that the server has confirmed the subscription.
-    pub(super) fn subscribed(&mut self, channel: &str) {
-        let Some(state) = self.states.get_mut(channel) else {
+    pub(super) fn subscribed(&mut self, source: &Source) {
+        let Some(state) = self.states.get_mut(source) else {
             return;
         };
         state.server =
             if std::mem::take(&mut state.ended) { ServerState::Unsubscribed } else { ServerState::Subscribed };
-        let missed = std::mem::take(&mut state.missed);
+        state.report_gap();
         for subscriber in &mut state.subscribers {
             subscriber.answer_caller(Ok(SubscribeOutcome::Subscribed));
-            if missed {
-                subscriber.sink.gap();
-            }
         }
     }
 
     /// Records that the server has ended the subscription by itself. The channel needs a new one.
-    pub(super) fn ended(&mut self, channel: &str) {
-        let Some(state) = self.states.get_mut(channel) else {
+    pub(super) fn ended(&mut self, source: &Source) {
+        let Some(state) = self.states.get_mut(source) else {
             return;
         };
         match state.server {
@@ -186,46 +198,48 @@ impl Channels {
     }
 
     /// Records that the server has refused the subscription. Callers that wait for the confirmation get the reason.
-    /// Subscribers whose subscription was confirmed earlier get a gap.
-    pub(super) fn refused(&mut self, channel: &str, reason: &Result<SubscribeOutcome>) {
-        let Some(state) = self.states.get_mut(channel) else {
+    /// Subscribers whose subscription was confirmed earlier get a gap, or the end if this user has no right to subscribe.
+    pub(super) fn refused(&mut self, source: &Source, reason: &Result<SubscribeOutcome>) {
+        let Some(state) = self.states.get_mut(source) else {
             return;
         };
         state.server = ServerState::Unsubscribed;
         state.missed = false;
         for subscriber in &mut state.subscribers {
-            if !subscriber.answer_caller(reason.clone()) {
-                subscriber.sink.gap();
+            match (subscriber.answer_caller(reason.clone()), reason) {
+                (true, _) => {}
+                (false, Ok(SubscribeOutcome::Denied(_))) => subscriber.sink.end(),
+                (false, _) => subscriber.sink.gap(),
             }
         }
         if state.subscribers.is_empty() {
-            self.states.remove(channel);
+            self.states.remove(source);
         }
     }
 
     /// Records that the server has not answered a command for this channel. Callers that wait for the confirmation get
     /// this error.
-    pub(super) fn unsure(&mut self, channel: &str, error: &Error) {
-        if let Some(state) = self.states.get_mut(channel) {
+    pub(super) fn unsure(&mut self, source: &Source, error: &Error) {
+        if let Some(state) = self.states.get_mut(source) {
             state.server = ServerState::Unsure;
             state.subscribers.iter_mut().for_each(|subscriber| _ = subscriber.answer_caller(Err(error.clone())));
         }
     }
 
     /// Records that the server has confirmed the end of the subscription.
-    pub(super) fn unsubscribed(&mut self, channel: &str) {
-        let Some(state) = self.states.get_mut(channel) else {
+    pub(super) fn unsubscribed(&mut self, source: &Source) {
+        let Some(state) = self.states.get_mut(source) else {
             return;
         };
         state.server = ServerState::Unsubscribed;
         if state.subscribers.is_empty() {
-            self.states.remove(channel);
+            self.states.remove(source);
         }
     }
 
     /// Records that the server has refused to end the subscription. So the subscription continues.
-    pub(super) fn unsubscribe_refused(&mut self, channel: &str) {
-        self.subscribed(channel);
+    pub(super) fn unsubscribe_refused(&mut self, source: &Source) {
+        self.subscribed(source);
     }
 
     /// Records that the connection broke. All its subscriptions have ended.
@@ -244,6 +258,15 @@ impl Channels {
     pub(super) fn connection_failed(&mut self, error: &Error) {
         for subscriber in self.states.values_mut().flat_map(|state| &mut state.subscribers) {
             subscriber.answer_caller(Err(error.clone()));
+        }
+    }
+}
+
+impl ChannelState {
+    /// Gives the subscribers a gap if messages may have been missed.
+    fn report_gap(&mut self) {
+        if std::mem::take(&mut self.missed) {
+            self.subscribers.iter().for_each(|subscriber| subscriber.sink.gap());
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::{sync::mpsc::UnboundedReceiver, task::unconstrained};
 use super::{
     channels::{ChannelRequest, SubscribeOutcome},
     shared::SharedSubscriptions,
+    source::Source,
     watched,
 };
 use crate::{
@@ -27,9 +28,9 @@ const MAX_UNANSWERED: u32 = 2;
 /// The requests that are sent and not answered yet.
 type RequestsInFlight = FuturesUnordered<BoxFuture<'static, ChannelReply>>;
 
-/// The result of one request for a channel.
+/// The result of one request for a source.
 struct ChannelReply {
-    channel: Arc<str>,
+    source: Source,
     request: ChannelRequest,
     /// Whether the subscribers of a watched key must be notified.
     result: Result<bool, RedisError>,
@@ -37,7 +38,7 @@ struct ChannelReply {
 
 /// Connects when there is a subscriber, keeps the subscriptions, and reconnects when the connection breaks. Returns
 /// when the sender of changes is dropped.
-pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: UnboundedReceiver<Arc<str>>) {
+pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: UnboundedReceiver<Source>) {
     let mut backoff = Backoff::default();
     // Whether a connection was opened before.
     let mut was_reached = false;
@@ -60,6 +61,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
             }
             Err(error) => {
                 let error = if was_reached { retryable(error) } else { error };
+                (shared.moved.0)(); // Another node may have taken over.
                 shared.state().channels.connection_failed(&error);
                 // After an error that is not retryable, such as a refused login, the next attempt would fail in the
                 // same way. So the next attempt is delayed until a new caller subscribes.
@@ -73,11 +75,11 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
     }
 }
 
-/// Sends the requests for all channels until the connection ends.
-async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &mut UnboundedReceiver<Arc<str>>) {
+/// Sends the requests for all sources until the connection ends.
+async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &mut UnboundedReceiver<Source>) {
     let Connection { mux, mut driver, tcp_reset, mut moved } = connection;
-    // The channels for which a request might be needed.
-    let mut todo: VecDeque<Arc<str>> = shared.state().channels.names().cloned().collect();
+    // The sources for which a request might be needed.
+    let mut todo: VecDeque<Source> = shared.state().channels.sources().cloned().collect();
     let mut in_flight = RequestsInFlight::new();
     let mut unanswered = 0;
     // Only earlier connections had a reason to be left.
@@ -92,7 +94,7 @@ async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &m
                 return;
             }
             change = changes.recv() => match change {
-                Some(channel) => todo.push_back(channel),
+                Some(source) => todo.push_back(source),
                 None => return,
             },
             Some(reply) = in_flight.next() => {
@@ -102,86 +104,85 @@ async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &m
                     return;
                 }
                 if apply_reply(shared, &reply) {
-                    todo.push_back(reply.channel);
+                    todo.push_back(reply.source);
                 }
             }
         }
     }
 }
 
-/// Sends the next request of each channel in `todo`, up to [`MAX_IN_FLIGHT`].
+/// Sends the next request of each source in `todo`, up to [`MAX_IN_FLIGHT`].
 fn send_requests(
     shared: &SharedSubscriptions,
     mux: &MultiplexedConnection,
-    todo: &mut VecDeque<Arc<str>>,
+    todo: &mut VecDeque<Source>,
     in_flight: &RequestsInFlight,
 ) {
     while in_flight.len() < MAX_IN_FLIGHT {
-        let Some(channel) = todo.pop_front() else {
+        let Some(source) = todo.pop_front() else {
             return;
         };
-        if let Some(request) = shared.state().channels.next_request(&channel) {
-            in_flight.push(send(mux.clone(), channel, request, shared.dialler.options.sharded).boxed());
+        if let Some(request) = shared.state().channels.next_request(&source) {
+            in_flight.push(send(mux.clone(), source, request).boxed());
         }
     }
 }
 
-async fn send(
-    mut mux: MultiplexedConnection,
-    channel: Arc<str>,
-    request: ChannelRequest,
-    sharded: bool,
-) -> ChannelReply {
-    let done = |()| false;
-    let result = match (request, watched::key(&channel), sharded) {
-        (ChannelRequest::Subscribe, Some(key), _) => watched::read(&mut mux, key).await,
-        (ChannelRequest::Unsubscribe, Some(_), _) => Ok(false),
-        (ChannelRequest::Subscribe, None, false) => unconstrained(mux.subscribe(&*channel)).await.map(done),
-        (ChannelRequest::Unsubscribe, None, false) => unconstrained(mux.unsubscribe(&*channel)).await.map(done),
-        (ChannelRequest::Subscribe, None, true) => send_sharded(&mut mux, "SSUBSCRIBE", &channel).await.map(done),
-        (ChannelRequest::Unsubscribe, None, true) => send_sharded(&mut mux, "SUNSUBSCRIBE", &channel).await.map(done),
+async fn send(mut mux: MultiplexedConnection, source: Source, request: ChannelRequest) -> ChannelReply {
+    let (verb, name) = match (&source, request) {
+        (Source::Key(key), ChannelRequest::Subscribe) => {
+            let result = watched::read(&mut mux, key).await;
+            return ChannelReply { source, request, result };
+        }
+        (Source::Key(_), ChannelRequest::Unsubscribe) => return ChannelReply { source, request, result: Ok(false) },
+        (Source::Plain(name), ChannelRequest::Subscribe) => ("SUBSCRIBE", name),
+        (Source::Plain(name), ChannelRequest::Unsubscribe) => ("UNSUBSCRIBE", name),
+        (Source::Sharded(name), ChannelRequest::Subscribe) => ("SSUBSCRIBE", name),
+        (Source::Sharded(name), ChannelRequest::Unsubscribe) => ("SUNSUBSCRIBE", name),
+        (Source::Glob(glob), ChannelRequest::Subscribe) => ("PSUBSCRIBE", glob),
+        (Source::Glob(glob), ChannelRequest::Unsubscribe) => ("PUNSUBSCRIBE", glob),
     };
-    ChannelReply { channel, request, result }
-}
-
-async fn send_sharded(mux: &mut MultiplexedConnection, verb: &str, channel: &str) -> Result<(), RedisError> {
     let mut command = redis::cmd(verb);
-    command.arg(channel);
-    unconstrained(command.exec_async(mux)).await
+    let sent = unconstrained(command.arg(&**name).exec_async(&mut mux)).await;
+    ChannelReply { source, request, result: sent.map(|()| false) }
 }
 
 fn is_timeout(reply: &ChannelReply) -> bool {
     reply.result.as_ref().is_err_and(RedisError::is_timeout)
 }
 
-/// Applies a reply to the state of its channel. Returns whether the channel may need another request.
+/// Applies a reply to the state of its source. Returns whether the source may need another request.
 fn apply_reply(shared: &SharedSubscriptions, reply: &ChannelReply) -> bool {
-    let ChannelReply { channel, request, result } = reply;
+    let ChannelReply { source, request, result } = reply;
     match (request, result) {
         (ChannelRequest::Subscribe, Ok(must_notify)) => {
             let mut state = shared.state();
-            state.channels.subscribed(channel);
+            state.channels.subscribed(source);
             if *must_notify {
-                state.channels.message(channel, &[]);
+                state.channels.message(source, None, &[]);
             }
         }
-        (ChannelRequest::Unsubscribe, Ok(_)) => shared.state().channels.unsubscribed(channel),
+        (ChannelRequest::Unsubscribe, Ok(_)) => shared.state().channels.unsubscribed(source),
         (request, Err(error)) => match ServerError::try_from(error.clone()) {
-            Ok(refused) => return apply_refusal(shared, channel, *request, &refused),
-            Err(error) => shared.state().channels.unsure(channel, &refusal::failed(error)),
+            Ok(refused) => return apply_refusal(shared, source, *request, &refused),
+            Err(error) => shared.state().channels.unsure(source, &refusal::failed(error)),
         },
     }
     true
 }
 
-/// Applies the refusal of a request to the state of its channel. Returns false: the channel needs no other request now.
-fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRequest, refused: &ServerError) -> bool {
+/// Applies the refusal of a request to the state of its source. Returns false: the source needs no other request now.
+fn apply_refusal(
+    shared: &SharedSubscriptions,
+    source: &Source,
+    request: ChannelRequest,
+    refused: &ServerError,
+) -> bool {
     match request {
         ChannelRequest::Subscribe => {
             let error = refusal::refused(refused);
             let reason = if refusal::is_denied(refused) || refusal::is_unknown_command(refused, "client") {
-                shared.warn_once(&error);
-                Ok(SubscribeOutcome::Denied)
+                Ok(SubscribeOutcome::Denied(error))
             } else if shared.dialler.options.in_cluster
                 && (refusal::is_redirection(refused) || refusal::is_passing(refused))
             {
@@ -190,10 +191,10 @@ fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRe
             } else {
                 Err(error)
             };
-            shared.state().channels.refused(channel, &reason);
+            shared.state().channels.refused(source, &reason);
         }
-        ChannelRequest::Unsubscribe => shared.state().channels.unsubscribe_refused(channel),
+        ChannelRequest::Unsubscribe => shared.state().channels.unsubscribe_refused(source),
     }
-    // The server would refuse the same request again. So no request follows until the channel's subscribers change.
+    // The server would refuse the same request again. So no request follows until the subscribers of the source change.
     false
 }

@@ -2,35 +2,30 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::Error;
+use bandog_core::Key;
 use redis::{PushInfo, PushKind, Value, aio::SendError};
 use tokio::{
     sync::{Notify, mpsc},
     task::AbortHandle,
 };
 
-use super::channels::Channels;
+use super::{channels::Channels, source::Source};
 use crate::dialler::Dialler;
 
 #[derive(Debug)]
 pub(super) struct SharedSubscriptions {
     pub(super) dialler: Dialler,
     pub(super) state: Mutex<SubscriptionsState>,
-    /// Whether the warning was logged that this user has no right to subscribe.
-    pub(super) warned: AtomicBool,
-    /// Called when this server no longer has the slot of a channel.
+    /// Called when this server no longer has the slot of a channel, or cannot be reached.
     pub(super) moved: Moved,
     /// Notified when the server has ended a subscription by itself, or has become a replica. Then the connection is closed.
     pub(super) leave: Arc<Notify>,
 }
 
-/// The function that is called when a server no longer has the slot of a channel.
+/// The function that is called when a server no longer has the slot of a channel, or cannot be reached.
 pub(super) struct Moved(pub(super) Box<dyn Fn() + Send + Sync>);
 
 impl fmt::Debug for Moved {
@@ -51,8 +46,8 @@ pub(super) struct SubscriptionsState {
 pub(super) struct ConnectionTask {
     /// Ends the task.
     pub(super) handle: AbortHandle,
-    /// Sends the task the name of each channel whose subscribers have changed.
-    pub(super) changes: mpsc::UnboundedSender<Arc<str>>,
+    /// Sends the task each source whose subscribers have changed.
+    pub(super) changes: mpsc::UnboundedSender<Source>,
 }
 
 impl SharedSubscriptions {
@@ -60,12 +55,12 @@ impl SharedSubscriptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn remove(&self, channel: &Arc<str>, id: u64) {
+    pub(super) fn remove(&self, source: &Source, id: u64) {
         let mut state = self.state();
-        state.channels.remove(channel, id);
+        state.channels.remove(source, id);
         if let Some(task) = &state.task {
             // If the task has ended, there is no connection, so the server has no subscription to end.
-            let _ = task.changes.send(channel.clone());
+            let _ = task.changes.send(source.clone());
         }
     }
 
@@ -78,32 +73,29 @@ impl SharedSubscriptions {
             self.invalidated(push.data.first());
             return Ok(());
         }
-        let Some(Value::BulkString(channel)) = push.data.first() else { return Ok(()) };
-        let Ok(channel) = std::str::from_utf8(channel) else { return Ok(()) };
+        let text = |at: usize| match push.data.get(at) {
+            Some(Value::BulkString(text)) => std::str::from_utf8(text).ok(),
+            _ => None,
+        };
+        let payload = match push.data.last() {
+            Some(Value::BulkString(payload)) => payload.as_slice(),
+            _ => &[],
+        };
+        let Some(name) = text(0) else { return Ok(()) };
         match &push.kind {
-            PushKind::Message | PushKind::SMessage => {
-                let payload = match push.data.get(1) {
-                    Some(Value::BulkString(payload)) => payload.as_slice(),
-                    _ => &[],
-                };
-                self.state().channels.message(channel, payload);
+            PushKind::Message => self.state().channels.message(&Source::Plain(name.into()), None, payload),
+            PushKind::SMessage => self.state().channels.message(&Source::Sharded(name.into()), None, payload),
+            PushKind::PMessage => {
+                if let Some(channel) = text(1).and_then(|channel| Key::new(channel).ok()) {
+                    self.state().channels.message(&Source::Glob(name.into()), Some(&channel), payload);
+                }
             }
-            PushKind::SUnsubscribe if !self.state().channels.is_unsubscribing(channel) => {
+            PushKind::SUnsubscribe if !self.state().channels.is_unsubscribing(&Source::Sharded(name.into())) => {
                 self.leave.notify_one();
                 (self.moved.0)();
             }
             _ => {}
         }
         Ok(())
-    }
-
-    pub(super) fn warn_once(&self, error: &Error) {
-        if error.is_about_login() {
-            return; // The engine logs it.
-        }
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            let store = self.dialler.options.store();
-            tracing::warn!(%store, %error, "this user may not subscribe, so no message arrives, and waiters poll");
-        }
     }
 }

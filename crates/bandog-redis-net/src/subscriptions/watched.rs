@@ -1,24 +1,13 @@
 //! Keys that are watched: a subscriber is notified after each change of the key.
 //!
-//! A watched key is a channel whose name begins with a zero byte, which no channel of a user does. Its subscription is a
-//! read of the key with `CLIENT TRACKING`: the server reports the next change once, and so ends the subscription. A new one
-//! follows. If the key exists then, it may have changed in between, so the subscribers are notified once more.
+//! The subscription of a watched key is a read with `CLIENT TRACKING`: the server reports the next change once, and so ends
+//! the subscription. A new one follows. If the key exists then, it may have changed in between, so the subscribers are notified once more.
 
 use futures_util::future::try_join;
 use redis::{RedisError, Value, aio::MultiplexedConnection};
 use tokio::task::unconstrained;
 
-use super::shared::SharedSubscriptions;
-
-/// The channel of a watched key.
-pub(crate) fn channel(key: &str) -> String {
-    format!("\0{key}")
-}
-
-/// The key of a channel, if it is a watched key.
-pub(crate) fn key(channel: &str) -> Option<&str> {
-    channel.strip_prefix('\0')
-}
+use super::{shared::SharedSubscriptions, source::Source};
 
 /// Reads the key, so that the server reports its next change. Returns whether the key exists.
 pub(super) async fn read(mux: &mut MultiplexedConnection, key: &str) -> Result<bool, RedisError> {
@@ -34,16 +23,16 @@ impl SharedSubscriptions {
     /// Handles the report that keys have changed. Without keys, any key may have changed.
     pub(super) fn invalidated(&self, keys: Option<&Value>) {
         let mut state = self.state();
-        let channels: Vec<_> = match keys {
-            Some(Value::Array(keys)) => keys.iter().filter_map(text).map(channel).collect(),
-            _ => state.channels.names().filter(|name| key(name).is_some()).map(|name| name.to_string()).collect(),
+        let changed: Vec<_> = match keys {
+            Some(Value::Array(keys)) => keys.iter().filter_map(text).map(|key| Source::Key(key.into())).collect(),
+            _ => state.channels.sources().filter(|source| matches!(source, Source::Key(_))).cloned().collect(),
         };
-        for channel in channels {
-            state.channels.ended(&channel);
-            state.channels.message(&channel, &[]);
+        for key in changed {
+            state.channels.ended(&key);
+            state.channels.message(&key, None, &[]);
             if let Some(task) = &state.task {
                 // If the task has ended, there is no connection, and the next one reads all keys.
-                let _ = task.changes.send(channel.into());
+                let _ = task.changes.send(key);
             }
         }
     }
