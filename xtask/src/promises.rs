@@ -15,6 +15,7 @@ use crate::fault::Fault;
 const PAGE: &str = "docs/GUARANTEES.md";
 /// Pages with promises in their section "Promises".
 const OTHERS: &[&str] = &[
+    "docs/grid.md",
     "docs/redis.md",
     "docs/redis-quorum.md",
     "docs/redisson.md",

@@ -51,7 +51,7 @@ pub(crate) const COMMON: &[&str] = &[
     "--locked",
     "--no-fail-fast",
     "--features",
-    "bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper-tls,bandog-sqlx/mysql",
+    "bandog/grid,bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper-tls,bandog-sqlx/mysql",
 ];
 
 /// Runs all tests except the long proofs. Installs the servers that they need, if these are missing.

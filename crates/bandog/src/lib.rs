@@ -70,8 +70,8 @@
 //! }
 //! ```
 //!
-//! `docs/locks.md` has a program for each kind of lock, and the names of its methods. `docs/GUARANTEES.md` lists what a
-//! lock promises on every store, and what it cannot promise.
+//! `docs/locks.md` and `docs/grid.md` have a program for each kind of lock and each object, and the names of its methods.
+//! `docs/GUARANTEES.md` lists what a lock promises on every store, and what it cannot promise.
 
 #[cfg(feature = "schedule")]
 #[doc(hidden)]
@@ -135,7 +135,7 @@ pub mod backend {
 }
 
 /// The examples of the README, which are compiled with the doctests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "grid"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
@@ -143,3 +143,8 @@ mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/locks.md")]
 mod locks_page {}
+
+/// The programs of the page about the data grid. The doctests run them.
+#[cfg(all(doctest, feature = "grid"))]
+#[doc = include_str!("../../../docs/grid.md")]
+mod grid_page {}

@@ -23,6 +23,8 @@ fn every_number_has_tests_and_every_test_a_number() {
 fn a_wrong_name_is_found() {
     crate::step::enter_root().unwrap();
     assert!(named::home("law/basics::acquire_release").is_some());
+    assert!(named::home("object/take::take_expires").is_some());
+    assert!(named::home("object/values::take_expires").is_none());
     assert!(named::home("sync/blocking/threads::a_thousand_waiting_threads_get_the_lock").is_some());
     assert!(named::home("sqlite/src/tests/boots::a_release_by_another_boot_frees_the_lock_immediately").is_some());
     assert!(named::home("law/basics::acquire_releases").is_none());

@@ -72,6 +72,21 @@ async fn lost_answers_neither_lose_nor_repeat_an_element() {
 }
 
 #[tokio::test]
+async fn a_write_without_an_answer_is_not_sent_again() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let counter = grid(&format!("{}?timeout=300ms", wire.url())).await.counter("n").unwrap();
+    assert_eq!(counter.add(1).await.unwrap(), 1);
+    wire.drop_replies(true);
+    let error = counter.add(1).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.maybe_applied(), "{error}");
+    wire.cut();
+    wire.drop_replies(false);
+    eventually_async(SOON, async || counter.get().await.is_ok()).await;
+    assert_eq!(counter.get().await.unwrap(), 2);
+}
+
+#[tokio::test]
 async fn a_server_that_stops_loses_the_element_in_time_and_not_in_the_store() {
     let server = RedisServer::start();
     let url = format!("{}?timeout=300ms", server.url());
