@@ -16,7 +16,7 @@ use bandog_core::{
     structures::{Once, Op, Reply, Structures},
 };
 use bandog_sync::Client;
-use tokio::sync::oneshot;
+use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{limits::Limits, queue::Takers};
 
@@ -85,13 +85,14 @@ impl Store {
     /// same time.
     async fn run_shared(self: &Arc<Self>, op: &Op, bytes: usize) -> Result<Reply> {
         let admitted = self.admit(1, bytes)?;
-        if admitted.is_alone {
+        let runtime = Handle::try_current().ok().filter(|_| !admitted.is_alone);
+        let Some(runtime) = runtime else {
             let reply = self.structures.run(std::slice::from_ref(op)).await.pop();
             return reply.unwrap_or_else(|| Err(missing()));
-        }
+        };
         let (reply, answer) = oneshot::channel();
         if self.shared.push(op.clone(), reply) {
-            tokio::spawn(send_shared(self.clone()));
+            drop(runtime.spawn(send_shared(Waiting { store: self.clone(), is_taken: false })));
         }
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the runtime of the request has ended").ambiguous()))
     }
@@ -188,10 +189,33 @@ impl Shared {
     }
 }
 
+/// The task that will send the operations that wait. If it ends with its runtime before that, it drops them: their callers
+/// get an error, and the next call starts a task.
+struct Waiting {
+    store: Arc<Store>,
+    is_taken: bool,
+}
+
+impl Waiting {
+    fn take(&mut self) -> Vec<(Op, oneshot::Sender<Result<Reply>>)> {
+        self.is_taken = true;
+        std::mem::take(&mut *self.store.shared.waiting())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            drop(self.take());
+        }
+    }
+}
+
 /// Sends the operations that wait, after the tasks that are ready have added theirs.
-async fn send_shared(store: Arc<Store>) {
+async fn send_shared(mut waiting: Waiting) {
     tokio::task::yield_now().await;
-    let (ops, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut *store.shared.waiting()).into_iter().unzip();
+    let (store, taken) = (waiting.store.clone(), waiting.take());
+    let (ops, waiting): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
     let mut replies = store.structures.run(&ops).await.into_iter();
     for reply in waiting {
         // A caller that has gone does not need the answer.

@@ -4,7 +4,8 @@
 //! An operation is one command or one script, so it is atomic. Elements that are taken out of a list, a set or a sorted set
 //! stay in Redis until they are done, in keys of bandog's own beside Redisson's: `bandog:taken:{name}`,
 //! `bandog:leases:{name}`, `bandog:again:{name}`, `bandog:fence:{name}`. The answers of operations with an id are in
-//! `bandog:ops:{name}`. All of them are in the slot of the object, and expire.
+//! `bandog:ops:{name}`. All of them are in the slot of the object. The last two expire; the others have the ttl of the object
+//! and are empty when no element is taken.
 //!
 //! Messages are published on channels with PUBLISH or SPUBLISH, as Redisson's topics do.
 //!

@@ -38,7 +38,19 @@ impl RedisObjects {
                 slot_of(&op.key),
                 slot_of(other),
             ))),
-            _ => pack::command(op),
+            _ => {
+                let command = pack::command(op)?;
+                let is_elsewhere = |key: &String| slot(key.as_bytes()) != slot_of(&op.key);
+                match &command {
+                    Command::Script { keys, .. } if self.servers.is_cluster() && keys.iter().any(is_elsewhere) => {
+                        Err(Error::misused(
+                            "the name has a brace without a part in braces, so the keys of the object are in several \
+                             slots of the cluster; use a name without braces, or with a part in braces",
+                        ))
+                    }
+                    _ => Ok(command),
+                }
+            }
         }
     }
 }

@@ -30,6 +30,21 @@ impl Takers {
         takers.insert(id, contact.clone());
         Ok(contact)
     }
+
+    /// Waits until the store has confirmed all elements that have ended.
+    pub(crate) async fn flush(&self) {
+        let senders: Vec<_> = {
+            let takers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            takers.values().map(|contact| contact.messages.clone()).collect()
+        };
+        for messages in senders {
+            let (reply, flushed) = oneshot::channel();
+            if messages.send(Message::Flush(reply)).is_ok() {
+                // If the taker has ended with its runtime, it confirms nothing any more.
+                let _ = flushed.await;
+            }
+        }
+    }
 }
 
 /// How calls reach a taker.
@@ -54,6 +69,8 @@ pub(super) struct Status {
 pub(super) enum Message {
     Call(Caller),
     End(End),
+    /// The reply comes when the store has confirmed all elements that have ended.
+    Flush(oneshot::Sender<()>),
 }
 
 /// A call that wants one element.

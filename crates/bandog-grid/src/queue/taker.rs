@@ -120,6 +120,7 @@ fn contact(object: &Object, from: Source, lease: Duration) -> Result<Contact> {
             must_ask: false,
             done: Vec::new(),
             ends: Vec::new(),
+            flushes: Vec::new(),
             held: BTreeMap::new(),
             unanswered: None,
             subscription: None,
@@ -153,6 +154,8 @@ struct Taker {
     done: Vec<u64>,
     /// Other elements that have ended.
     ends: Vec<End>,
+    /// The calls that wait until the store has confirmed all ends.
+    flushes: Vec<oneshot::Sender<()>>,
     /// The elements that are taken: the end of the lease of each.
     held: BTreeMap<u64, watch::Sender<Option<Moment>>>,
     /// A request for elements without an answer. It is repeated, because the store may have elements for it.
@@ -180,6 +183,11 @@ impl Taker {
                 }
             };
             self.callers.retain(|caller| !caller.reply.is_closed());
+            if self.done.is_empty() && self.ends.is_empty() {
+                for flushed in self.flushes.drain(..) {
+                    let _ = flushed.send(());
+                }
+            }
             let now = self.now();
             if self.has_request(now) {
                 self.request().await;
@@ -220,10 +228,14 @@ impl Taker {
                 self.must_ask = true;
                 self.callers.push_back(caller);
             }
+            Message::Flush(reply) => {
+                self.done_at = self.now();
+                self.flushes.push(reply);
+            }
             Message::End(end) => {
                 let is_renewed = self.held.remove(&end.id).is_some();
                 if end.end == TakeEnd::Done && end.reply.is_none() {
-                    if self.done.is_empty() {
+                    if self.done.is_empty() && self.flushes.is_empty() {
                         self.done_at = self.now() + DONE_DELAY;
                     }
                     self.done.push(end.id);

@@ -199,3 +199,23 @@ async fn a_codec_decides_the_bytes() {
     let plain: Map<String, i64> = grid.map("map").unwrap();
     assert_eq!(plain.get("k").await.unwrap(), None, "the bytes of the key differ");
 }
+
+/// Calls that share a round trip end with the runtime that sends it, and later calls do not wait for them.
+#[test]
+fn calls_outlive_the_runtime_of_others() {
+    let server = RedisServer::start();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let main = runtime();
+    let grid = main.block_on(grid(&server.url()));
+    let counter = grid.counter("n").unwrap();
+    for _ in 0..50 {
+        let other = runtime();
+        for _ in 0..20 {
+            let counter = counter.clone();
+            other.spawn(async move { counter.add(1).await });
+        }
+        other.shutdown_background();
+        let both = async { tokio::try_join!(counter.get(), counter.get(), counter.get()) };
+        main.block_on(async { tokio::time::timeout(crate::SOON, both).await }).unwrap().unwrap();
+    }
+}

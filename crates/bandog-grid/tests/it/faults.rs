@@ -165,3 +165,48 @@ async fn after_flushall_a_queue_is_empty_and_works() {
     queue.push(&3).await.unwrap();
     assert_eq!(queue.pop().await.unwrap(), Some(3));
 }
+
+/// A user without one of the rights gets an error, and the element is still there.
+#[tokio::test]
+async fn a_missing_right_loses_no_element() {
+    let server = RedisServer::start();
+    for missing in ["hset", "zadd", "set", "lpop", "hget", "hdel", "zrem", "pexpire", "evalsha"] {
+        server.cmd(&["FLUSHALL"]);
+        server.cmd(&["RPUSH", "q", "5"]);
+        server.cmd(&["ACL", "SETUSER", "few", "reset", "on", ">PASSWORD", "~*", "&*", "+@all", &format!("-{missing}")]);
+        let url = server.url().replace("redis://", "redis://few:PASSWORD@");
+        let queue: Queue<u32> = grid(&url).await.queue("q").unwrap();
+        let popped = queue.pop().await;
+        let left = server.cmd(&["LRANGE", "q", "0", "-1"]).texts();
+        let taken = server.cmd(&["HLEN", "bandog:taken:{q}"]).int();
+        let is_somewhere = matches!(popped, Ok(Some(5))) || left == ["5"] || taken == 1;
+        assert!(is_somewhere, "without {missing}: {popped:?}, {left:?}, {taken} taken");
+        if let Err(error) = popped {
+            assert_eq!(error.kind(), ErrorKind::Denied, "without {missing}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_keeps_the_leases_of_taken_elements() {
+    let server = RedisServer::start();
+    let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap().lease(SECOND * 2);
+    queue.push_all(&[1, 2]).await.unwrap();
+    let taken = queue.take(SECOND).await.unwrap().unwrap();
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    sleep(SECOND * 4).await;
+    assert!(!taken.is_lost(), "the lease is renewed");
+    assert_eq!(queue.pop().await.unwrap(), Some(2), "a pop frees memory");
+    taken.done().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_element_that_the_server_has_evicted_is_lost() {
+    let server = RedisServer::start();
+    let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap();
+    queue.push(&1).await.unwrap();
+    let taken = queue.take(SECOND).await.unwrap().unwrap();
+    server.cmd(&["DEL", "bandog:taken:{q}"]);
+    let lost = taken.done().await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Lost, "{lost}");
+}

@@ -171,3 +171,19 @@ async fn many_producers_and_consumers_move_each_element_once() {
     assert!(seen.iter().all(|times| *times == 1), "each element came once");
     eventually_async(SOON, async || keys(&server).is_empty()).await;
 }
+
+/// A program that ends after a pop: the element does not come again.
+#[test]
+fn a_closed_grid_has_confirmed_what_it_popped() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let grid = grid(&server.url()).await;
+        let queue: Queue<u32> = grid.queue("q").unwrap();
+        queue.push(&1).await.unwrap();
+        assert_eq!(queue.pop().await.unwrap(), Some(1));
+        grid.close().await.unwrap();
+    });
+    drop(runtime);
+    assert_eq!(keys(&server), Vec::<String>::new());
+}

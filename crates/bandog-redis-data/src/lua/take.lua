@@ -15,6 +15,12 @@ local verb, kind, is_front = ARGV[1], ARGV[2], ARGV[3] == 'front'
 must_be(key, kind)
 local time = micros()
 local now = math.floor(time / 1000)
+-- An element is written to its new place before it is removed from the old one: if the user lacks a right, the script ends
+-- at the first command that is refused, and the element is still there.
+
+-- A server whose memory is full refuses a script that begins with a write that needs memory. But these scripts keep leases,
+-- and free memory.
+if verb ~= 'count' and verb ~= 'peek' then redis.call('ZREM', leases, '') end
 
 local function packed(deliveries, score, bytes)
     return deliveries .. ' ' .. score .. ' ' .. bytes
@@ -42,14 +48,13 @@ end
 
 local function expire(id)
     local text = redis.call('HGET', taken, id)
-    remove(id)
-    if not text then return end
-    if kind == 'list' then
+    if text and kind == 'list' then
         redis.call('RPUSH', again, text)
-    else
+    elseif text then
         local _, score, bytes = unpacked(text)
         give_back(score, bytes)
     end
+    remove(id)
 end
 
 -- Makes elements available again whose lease has expired.
@@ -66,17 +71,32 @@ local function is_leased(id)
     return false
 end
 
--- Takes the next element out: its number of earlier deliveries, its score and its bytes.
-local function pop()
+-- The next element: the key in which it is, its number of earlier deliveries, its score and its bytes.
+local function next_element()
     if kind == 'list' then
-        local text = redis.call('LPOP', again)
-        if text then return unpacked(text) end
-        return 0, '', redis.call(is_front and 'LPOP' or 'RPOP', key)
+        local text = redis.call('LINDEX', again, 0)
+        if text then return again, unpacked(text) end
+        return key, 0, '', redis.call('LINDEX', key, is_front and 0 or -1)
     elseif kind == 'set' then
-        return 0, '', redis.call('SPOP', key)
+        return key, 0, '', redis.call('SRANDMEMBER', key)
     end
-    local found = redis.call(is_front and 'ZPOPMIN' or 'ZPOPMAX', key)
-    return 0, found[2] or '', found[1] or false
+    local found = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, 0, 0, 'WITHSCORES')
+    return key, 0, found[2] or '', found[1] or false
+end
+
+-- Removes this element, which was written elsewhere before: a user without this right must not lose it. `undo` removes it
+-- there if it cannot be removed here.
+local function remove_from(from, bytes, undo)
+    local done
+    if kind == 'list' then
+        done = redis.pcall((from == again or is_front) and 'LPOP' or 'RPOP', from)
+    else
+        done = redis.pcall(kind == 'set' and 'SREM' or 'ZREM', key, bytes)
+    end
+    if type(done) == 'table' and done.err then
+        undo()
+        error(done)
+    end
 end
 
 -- ARGV[4] the maximum number, ARGV[5] the lease in ms, ARGV[6..9] the id of the call, ARGV[10..] elements that are done.
@@ -95,12 +115,13 @@ if verb == 'take' then
     expire_leases()
     local id = tonumber(redis.call('GET', last) or '0')
     for _ = 1, tonumber(ARGV[4]) do
-        local deliveries, score, bytes = pop()
+        local from, deliveries, score, bytes = next_element()
         if not bytes then break end
         id = math.max(id + 1, time)
         local name = string.format('%.0f', id)
         redis.call('HSET', taken, name, packed(deliveries + 1, score, bytes))
         redis.call('ZADD', leases, now + ARGV[5], name)
+        remove_from(from, bytes, function() remove(name) end)
         elements[#elements + 1] = {name, tostring(deliveries + 1), score, bytes}
         names[#names + 1] = name
     end
@@ -118,17 +139,19 @@ if verb == 'settle' then
     for at = #ARGV, 5, -1 do -- The last one that was taken returns first, so that their order stays.
         local id, flag = ARGV[at], 0
         if is_leased(id) then
-            flag = 1
             local text = redis.call('HGET', taken, id)
-            remove(id)
-            local deliveries, score, bytes = unpacked(text)
-            if ARGV[4] == 'again' and kind == 'list' then
-                redis.call('LPUSH', again, text)
-            elseif ARGV[4] == 'undelivered' and kind == 'list' and deliveries > 1 then
-                redis.call('LPUSH', again, packed(deliveries - 1, score, bytes))
-            elseif ARGV[4] ~= 'done' then
-                give_back(score, bytes)
+            if text then -- Otherwise the server has evicted it.
+                flag = 1
+                local deliveries, score, bytes = unpacked(text)
+                if ARGV[4] == 'again' and kind == 'list' then
+                    redis.call('LPUSH', again, text)
+                elseif ARGV[4] == 'undelivered' and kind == 'list' and deliveries > 1 then
+                    redis.call('LPUSH', again, packed(deliveries - 1, score, bytes))
+                elseif ARGV[4] ~= 'done' then
+                    give_back(score, bytes)
+                end
             end
+            remove(id)
         end
         flags[at - 4] = flag
     end
@@ -180,9 +203,11 @@ end
 must_be(KEYS[7], 'list')
 local moved = 0
 for _ = 1, tonumber(ARGV[5]) do
-    local _, _, bytes = pop()
+    local from, _, _, bytes = next_element()
     if not bytes then break end
-    redis.call(ARGV[4] == 'front' and 'LPUSH' or 'RPUSH', KEYS[7], bytes)
+    local to_front = ARGV[4] == 'front'
+    redis.call(to_front and 'LPUSH' or 'RPUSH', KEYS[7], bytes)
+    remove_from(from, bytes, function() redis.call(to_front and 'LPOP' or 'RPOP', KEYS[7]) end)
     moved = moved + 1
 end
 return moved
