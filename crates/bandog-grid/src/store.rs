@@ -85,16 +85,18 @@ impl Store {
     /// same time.
     async fn run_shared(self: &Arc<Self>, op: &Op, bytes: usize) -> Result<Reply> {
         let admitted = self.admit(1, bytes)?;
-        let runtime = Handle::try_current().ok().filter(|_| !admitted.is_alone);
-        let Some(runtime) = runtime else {
-            let reply = self.structures.run(std::slice::from_ref(op)).await.pop();
-            return reply.unwrap_or_else(|| Err(missing()));
-        };
-        let (reply, answer) = oneshot::channel();
-        if self.shared.push(op.clone(), reply) {
-            drop(runtime.spawn(send_shared(Waiting { store: self.clone(), is_taken: false })));
+        if let Some(runtime) = Handle::try_current().ok().filter(|_| !admitted.is_alone) {
+            let (reply, answer) = oneshot::channel();
+            if self.shared.push(op.clone(), reply) {
+                drop(runtime.spawn(send_shared(Waiting { store: self.clone(), is_taken: false })));
+            }
+            let ended = || Error::unavailable("the runtime that sent this call for another one has ended").ambiguous();
+            if let Some(reply) = answer.await.map_err(|_| ended())? {
+                return reply;
+            }
         }
-        answer.await.unwrap_or_else(|_| Err(Error::unavailable("the runtime of the request has ended").ambiguous()))
+        let reply = self.structures.run(std::slice::from_ref(op)).await.pop();
+        reply.unwrap_or_else(|| Err(missing()))
     }
 
     /// Publishes a message. Returns the number of receivers that the store knows.
@@ -174,30 +176,33 @@ impl Drop for Admitted<'_> {
 
 /// Operations that wait for the next round trip.
 #[derive(Debug, Default)]
-struct Shared(Mutex<Vec<(Op, oneshot::Sender<Result<Reply>>)>>);
+struct Shared(Mutex<Vec<SharedOp>>);
+
+/// An operation, and where its answer goes: `None` if it was not sent.
+type SharedOp = (Op, oneshot::Sender<Option<Result<Reply>>>);
 
 impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, Vec<(Op, oneshot::Sender<Result<Reply>>)>> {
+    fn waiting(&self) -> MutexGuard<'_, Vec<SharedOp>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an operation. Returns whether it is the first one, for which the caller starts [`send_shared`].
-    fn push(&self, op: Op, reply: oneshot::Sender<Result<Reply>>) -> bool {
+    fn push(&self, op: Op, reply: oneshot::Sender<Option<Result<Reply>>>) -> bool {
         let mut waiting = self.waiting();
         waiting.push((op, reply));
         waiting.len() == 1
     }
 }
 
-/// The task that will send the operations that wait. If it ends with its runtime before that, it drops them: their callers
-/// get an error, and the next call starts a task.
+/// The task that will send the operations that wait. If it ends with its runtime before that, their callers send them, and
+/// the next call starts a task.
 struct Waiting {
     store: Arc<Store>,
     is_taken: bool,
 }
 
 impl Waiting {
-    fn take(&mut self) -> Vec<(Op, oneshot::Sender<Result<Reply>>)> {
+    fn take(&mut self) -> Vec<SharedOp> {
         self.is_taken = true;
         std::mem::take(&mut *self.store.shared.waiting())
     }
@@ -206,7 +211,9 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if !self.is_taken {
-            drop(self.take());
+            for (_, reply) in self.take() {
+                let _ = reply.send(None);
+            }
         }
     }
 }
@@ -219,7 +226,7 @@ async fn send_shared(mut waiting: Waiting) {
     let mut replies = store.structures.run(&ops).await.into_iter();
     for reply in waiting {
         // A caller that has gone does not need the answer.
-        let _ = reply.send(replies.next().unwrap_or_else(|| Err(missing())));
+        let _ = reply.send(Some(replies.next().unwrap_or_else(|| Err(missing()))));
     }
 }
 

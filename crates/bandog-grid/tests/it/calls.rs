@@ -216,6 +216,8 @@ fn calls_outlive_the_runtime_of_others() {
         }
         other.shutdown_background();
         let both = async { tokio::try_join!(counter.get(), counter.get(), counter.get()) };
-        main.block_on(async { tokio::time::timeout(crate::SOON, both).await }).unwrap().unwrap();
+        // An error is possible only if the other runtime has sent these calls, and has ended before the answer.
+        let answered = main.block_on(async { tokio::time::timeout(crate::SOON, both).await }).unwrap();
+        assert!(answered.is_ok() || answered.is_err_and(|error| error.maybe_applied()));
     }
 }
