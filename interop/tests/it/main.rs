@@ -15,6 +15,7 @@ mod deaths;
 mod exclusion;
 mod fences;
 mod golden;
+mod grid;
 mod hand_over;
 mod kinds;
 mod names;
