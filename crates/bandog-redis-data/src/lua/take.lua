@@ -40,16 +40,27 @@ local function remove(id)
     return redis.call('HDEL', taken, id)
 end
 
+-- A part that is made gets the ttl of the part from which its first element comes.
+local function ttl_for(part, from)
+    return redis.call('EXISTS', part) == 0 and redis.call('PTTL', from) or -1
+end
+local function set_ttl(part, ttl)
+    if ttl > 0 then redis.call('PEXPIRE', part, ttl) end
+end
+
 local function expire(id)
     local text = redis.call('HGET', taken, id)
+    if not text then return remove(id) end
+    local to = kind == 'list' and again or key
+    local ttl = ttl_for(to, taken)
     remove(id)
-    if not text then return end
     if kind == 'list' then
         redis.call('RPUSH', again, text)
     else
         local _, score, bytes = unpacked(text)
         give_back(score, bytes)
     end
+    set_ttl(to, ttl)
 end
 
 -- Makes elements available again whose lease has expired.
@@ -93,6 +104,7 @@ if verb == 'take' then
     end
     if #elements > 0 then return elements end
     expire_leases()
+    local ttl = math.max(ttl_for(taken, key), ttl_for(taken, again))
     local id = tonumber(redis.call('GET', last) or '0')
     for _ = 1, tonumber(ARGV[4]) do
         local deliveries, score, bytes = pop()
@@ -105,6 +117,8 @@ if verb == 'take' then
         names[#names + 1] = name
     end
     if #elements > 0 then
+        set_ttl(taken, ttl)
+        set_ttl(leases, ttl)
         -- Ids are times. They rise for a day also if the clock of the server is set back.
         redis.call('SET', last, names[#names], 'PX', 86400000)
         remember(answers, 6, names)
@@ -119,16 +133,17 @@ if verb == 'settle' then
         local id, flag = ARGV[at], 0
         if is_leased(id) then
             flag = 1
-            local text = redis.call('HGET', taken, id)
+            local deliveries, score, bytes = unpacked(redis.call('HGET', taken, id))
+            if ARGV[4] == 'undelivered' then deliveries = deliveries - 1 end
+            local to = kind == 'list' and deliveries > 0 and again or key
+            local ttl = ARGV[4] ~= 'done' and ttl_for(to, taken) or -1
             remove(id)
-            local deliveries, score, bytes = unpacked(text)
-            if ARGV[4] == 'again' and kind == 'list' then
-                redis.call('LPUSH', again, text)
-            elseif ARGV[4] == 'undelivered' and kind == 'list' and deliveries > 1 then
-                redis.call('LPUSH', again, packed(deliveries - 1, score, bytes))
+            if ARGV[4] ~= 'done' and to == again then
+                redis.call('LPUSH', again, packed(deliveries, score, bytes))
             elseif ARGV[4] ~= 'done' then
                 give_back(score, bytes)
             end
+            set_ttl(to, ttl)
         end
         flags[at - 4] = flag
     end
