@@ -1,8 +1,8 @@
 //! A process that takes elements of a queue until it is killed. Arguments: the server's URL, the name of the queue, and
 //! `take` or `pop`.
 //!
-//! Before it works on an element, it prints `took ELEMENT`. When the store has confirmed that the element is done, it prints
-//! `done ELEMENT`.
+//! Before it works on an element, it prints `took ELEMENT`. When the store has confirmed that the element is done, it
+//! prints `done ELEMENT`.
 
 use std::{env, error::Error, process::ExitCode, time::Duration};
 

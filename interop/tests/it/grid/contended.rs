@@ -1,5 +1,5 @@
-//! Threads of Java and tasks of Rust change one object at the same time. Each reports its successful changes, and the sum of
-//! all reports must be what the object has at the end.
+//! Threads of Java and tasks of Rust change one object at the same time. Each reports its successful changes, and the
+//! sum of all reports must be what the object has at the end.
 //!
 //! Each test runs for two seconds, or for a minute with `BANDOG_TEST_LONG=1`.
 
@@ -46,7 +46,8 @@ fn limit() -> Duration {
 }
 
 impl Side {
-    /// Starts a command on each thread of each JVM. `args` gives the arguments after the time, for the number of the thread.
+    /// Starts a command on each thread of each JVM. `args` gives the arguments after the time, for the number of the
+    /// thread.
     fn their_storms(&self, kind: &str, name: &str, args: impl Fn(usize) -> Vec<String>) -> Vec<PendingAnswer> {
         let millis = millis();
         let storm = |thread: usize| {
