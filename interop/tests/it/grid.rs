@@ -46,6 +46,8 @@
 //! (`both_ways::sorted_sets_go_both_ways`); and the time of a key that Java has removed
 //! (`traps::a_ttl_without_a_key_is_not_counted`).
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod both_ways;
 mod contended;
 mod side;

@@ -471,10 +471,10 @@ async fn each_change_of_a_bit_is_answered_once() {
 async fn bloom_filters_have_no_false_negatives() {
     const ITEMS: usize = 50_000;
     let side = Side::start(SIDES).await;
-    assert_eq!(side.java("bloom kryo5", "init", "bloom", &["100000", "0.01"]), "btrue");
+    assert_eq!(side.java("bloom kryo5", "init", "storm", &["100000", "0.01"]), "btrue");
     let many = |verb: &'static str| {
         let words = |prefix: &str| {
-            let words = ["bloom kryo5", verb, "bloom", prefix, &(ITEMS / 2).to_string()].map(str::to_owned);
+            let words = ["bloom kryo5", verb, "storm", prefix, &(ITEMS / 2).to_string()].map(str::to_owned);
             words.iter().map(String::as_str).collect::<Vec<_>>().join("\t")
         };
         [0, 1].map(|java: usize| {
@@ -486,7 +486,7 @@ async fn bloom_filters_have_no_false_negatives() {
     let items = |prefix: &str, from: usize| -> Vec<String> {
         (from..from + 1_000).map(|number| format!("{prefix}{number}")).collect()
     };
-    let bloom = side.grid().bloom::<String>("bloom").unwrap().codec(Kryo5).open().await.unwrap().expect("exists");
+    let bloom = side.grid().bloom::<String>("storm").unwrap().codec(Kryo5).open().await.unwrap().expect("exists");
     for from in (0..ITEMS).step_by(1_000) {
         bloom.insert_all(&items("r", from)).await.unwrap();
     }
@@ -500,9 +500,9 @@ async fn bloom_filters_have_no_false_negatives() {
     for answer in answers(many("contains-many").into()) {
         assert_eq!(answer, format!("l{}", ITEMS / 2));
     }
-    let answer = side.javas[0].command("a", &["bloom kryo5", "contains-many", "bloom", "r", &ITEMS.to_string()]);
+    let answer = side.javas[0].command("a", &["bloom kryo5", "contains-many", "storm", "r", &ITEMS.to_string()]);
     assert_eq!(answer.answer(limit()), format!("l{ITEMS}"));
-    assert_eq!(side.java("bloom kryo5", "count", "bloom", &[]), format!("l{}", bloom.count().await.unwrap()));
+    assert_eq!(side.java("bloom kryo5", "count", "storm", &[]), format!("l{}", bloom.count().await.unwrap()));
     let others: Vec<String> = (0..1_000).map(|number| format!("other{number}")).collect();
     let false_positives = bloom.contains_all(&others).await.unwrap().into_iter().filter(|found| *found).count();
     assert!(false_positives < 100, "{false_positives}");

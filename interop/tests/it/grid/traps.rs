@@ -69,8 +69,8 @@ async fn a_stopped_process_that_waits_gets_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bloom_filter_with_other_sizes_is_refused_and_not_read() {
     let side = Side::start(1).await;
-    let java = |verb: &str, args: &[&str]| side.java("bloom kryo5", verb, "bloom", args);
-    let open = side.grid().bloom::<String>("bloom").unwrap().codec(Kryo5);
+    let java = |verb: &str, args: &[&str]| side.java("bloom kryo5", verb, "resized", args);
+    let open = side.grid().bloom::<String>("resized").unwrap().codec(Kryo5);
     let bloom: Bloom<String, Kryo5> = open.create_or_open(1_000, 0.01).await.unwrap();
     bloom.insert("a").await.unwrap();
     // Java keeps its own sizes after `tryInit` has returned false: it does not find what is there.
@@ -93,14 +93,14 @@ async fn a_bloom_filter_with_other_sizes_is_refused_and_not_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bits_that_outlive_a_bloom_filter_are_not_those_of_the_next_one() {
     let side = Side::start(1).await;
-    let java = |verb: &str, args: &[&str]| side.java("bloom kryo5", verb, "bloom", args);
-    let open = side.grid().bloom::<String>("bloom").unwrap().codec(Kryo5);
+    let java = |verb: &str, args: &[&str]| side.java("bloom kryo5", verb, "outlived", args);
+    let open = side.grid().bloom::<String>("outlived").unwrap().codec(Kryo5);
     let bloom = open.create_or_open(1_000, 0.01).await.unwrap();
     assert!(bloom.expire(Duration::from_secs(2)).await.unwrap());
     assert_eq!(java("add", &["sa"]), "btrue");
-    assert_eq!(side.server.pttl("bloom"), -1);
-    eventually(SOON, || !side.server.keys().contains(&"{bloom}:config".to_owned()));
-    assert_eq!(side.keys_of("bloom"), ["bloom"]);
+    assert_eq!(side.server.pttl("outlived"), -1);
+    eventually(SOON, || !side.server.keys().contains(&"{outlived}:config".to_owned()));
+    assert_eq!(side.keys_of("outlived"), ["outlived"]);
     assert!(!bloom.exists().await.unwrap());
     assert_eq!(bloom.contains("a").await.unwrap_err().kind(), ErrorKind::Misused);
     let next = open.create_or_open(1_000, 0.01).await.unwrap();
@@ -109,7 +109,7 @@ async fn bits_that_outlive_a_bloom_filter_are_not_those_of_the_next_one() {
     // The first item of Rust gets the ttl.
     assert!(next.expire(HOUR).await.unwrap());
     assert!(next.insert("b").await.unwrap());
-    assert!(side.server.pttl("bloom") > 0);
+    assert!(side.server.pttl("outlived") > 0);
 }
 
 /// Trap 14.
@@ -130,10 +130,10 @@ async fn the_type_of_a_number_is_a_part_of_its_identity() {
     assert_eq!(java("key-size", &[]), "i2");
 
     let init = ["1000", "0.0001"];
-    assert_eq!(side.java("bloom kryo5", "init", "bloom", &init), "btrue");
-    side.java("bloom kryo5", "add", "bloom", &["i5"]);
-    let ints = side.grid().bloom::<i32>("bloom").unwrap().codec(Kryo5).open().await.unwrap().expect("exists");
-    let longs = side.grid().bloom::<i64>("bloom").unwrap().codec(Kryo5).open().await.unwrap().expect("exists");
+    assert_eq!(side.java("bloom kryo5", "init", "typed", &init), "btrue");
+    side.java("bloom kryo5", "add", "typed", &["i5"]);
+    let ints = side.grid().bloom::<i32>("typed").unwrap().codec(Kryo5).open().await.unwrap().expect("exists");
+    let longs = side.grid().bloom::<i64>("typed").unwrap().codec(Kryo5).open().await.unwrap().expect("exists");
     assert_eq!((ints.contains(&5).await.unwrap(), longs.contains(&5).await.unwrap()), (true, false));
 
     // The same text has other bytes with another codec.

@@ -60,7 +60,7 @@ public final class Main {
                 Multimaps.cache(redisson.getListMultimapCache(name, codec), verb, words));
         Map<String, org.redisson.api.RBloomFilter<Object>> filters = new java.util.concurrent.ConcurrentHashMap<>();
         kinds.put("bloom" + suffix, (verb, name, words) ->
-                // A filter keeps the sizes that it has read, so all commands use one.
+                // A filter keeps the sizes that it has read, so all commands for a name use one. Each test has a name.
                 Blooms.obey(filters.computeIfAbsent(name, each -> redisson.getBloomFilter(each, codec)), verb, words));
         kinds.put("queue" + suffix, (verb, name, words) ->
                 Queues.obey(redisson.getBlockingDeque(name, codec), verb, words));
