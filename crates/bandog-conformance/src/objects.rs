@@ -85,7 +85,7 @@ macro_rules! each_object_law {
             map_writes_and_reads_fields map_insert_answers_with_the_former_value map_swap_compares_bytes map_adds
             map_pages_contain_each_entry map_without_fields_does_not_exist
             multimap_of_sets_keeps_each_value_once multimap_of_lists_keeps_the_order multimap_keys_expire
-            multimap_leaves_nothing_behind multimap_removes_expired_keys
+            multimap_leaves_nothing_behind multimap_removes_expired_keys multimap_keys_made_later_expire_with_it
             set_inserts_and_removes set_random_members_are_different set_combines_with_others set_moves_members
             set_pages_contain_each_member
             list_pushes_at_both_ends list_indexes_count_from_both_ends list_removes_by_index_and_by_value
@@ -97,7 +97,7 @@ macro_rules! each_object_law {
             take_leaves_the_element_until_it_is_done take_again_counts_deliveries take_undelivered_keeps_the_order
             take_expires take_is_exact take_confirms_earlier_ones take_lease_is_extended take_of_sorted_sets_and_sets
             take_of_many_takers_is_exclusive take_notifies_subscribers take_moves_to_another_list
-            whole_object_expires_with_its_parts whole_object_is_deleted_with_its_parts whole_object_persists
+            whole_object_expires_with_its_parts whole_queue_expires_with_taken_elements whole_object_is_deleted_with_its_parts whole_object_persists
             other_structures_are_refused a_batch_answers_each_operation objects_are_listed any_bytes_are_kept
             random_operations_agree_with_the_reference
         }

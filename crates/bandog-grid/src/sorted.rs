@@ -24,7 +24,7 @@ use crate::{
 handle! {
     /// Members in the order of their scores, as Redisson's `RScoredSortedSet`. Created by
     /// [`Grid::sorted_set`](crate::Grid::sorted_set). Members of one score are in the order of their encoded bytes. A score
-    /// that is NaN is `ErrorKind::Misused`.
+    /// that is NaN is `ErrorKind::Misused`. Java cannot read a set with an infinite score.
     ///
     /// ```
     /// # use bandog::grid::{ClientGrid, SortedSet};

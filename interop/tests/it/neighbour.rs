@@ -24,6 +24,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 pub(crate) enum Program {
     /// Redisson 4.7.0, with all kinds.
     Redisson4,
+    /// Redisson 4.7.0, with the objects of its data grid.
+    RedissonGrid,
     /// Redisson 3.10.6, with plain, fair and read-write locks.
     Redisson3,
     /// bandog with the default formats, so without plain semaphores.
@@ -49,7 +51,7 @@ pub(crate) enum Program {
 impl Program {
     /// Whether this is a JVM.
     pub(crate) fn is_java(self) -> bool {
-        matches!(self, Self::Redisson4 | Self::Redisson3 | Self::Curator | Self::ShedLock)
+        matches!(self, Self::Redisson4 | Self::RedissonGrid | Self::Redisson3 | Self::Curator | Self::ShedLock)
     }
 
     /// The program with its arguments.
@@ -58,6 +60,7 @@ impl Program {
         let nothing = String::new;
         let (mut command, query) = match self {
             Self::Redisson4 => (java("redisson-4.7.0", "bandog.redisson4.Main"), nothing()),
+            Self::RedissonGrid => (java("codecs-4.7.0", "bandog.grid.Main"), nothing()),
             Self::Redisson3 => (java("redisson-3.10.6", "bandog.redisson3.Main"), nothing()),
             Self::Bandog => (bandog(), nothing()),
             Self::BandogPlain => (bandog(), "?semaphores=plain".to_owned()),

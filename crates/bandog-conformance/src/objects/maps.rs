@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{
     ErrorKind,
-    structures::{Action, MapOp, MultimapOp, Part, Reply, Structure, Values},
+    structures::{Action, MapOp, MultimapOp, ObjectOp, Part, Reply, Structure, Values},
 };
 use tokio::time::sleep;
 
@@ -185,5 +185,24 @@ pub async fn multimap_leaves_nothing_behind<W: ObjectWorld>(world: &W) {
         store.run("m", insert(values, "k", "a")).await;
         store.run("m", of(MultimapOp::RemoveAll(b("k")))).await;
         assert_eq!(world.left().await, [""; 0]);
+    }
+}
+
+/// Law 266: a key that is made after the multimap has got a ttl expires with it, and nothing of it comes back.
+pub async fn multimap_keys_made_later_expire_with_it<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    for values in [Values::Set, Values::List] {
+        let of = |op| Action::Multimap(values, op);
+        store.run("m", insert(values, "k", "old")).await;
+        store.run("m", Action::Object(Structure::Multimap(values), ObjectOp::Expire(world.ttl()))).await;
+        store.run("m", insert(values, "l", "old")).await;
+        store.run("m", of(MultimapOp::ExpireKey(b("l"), world.ttl() * 2))).await;
+        sleep(world.ttl() + Duration::from_millis(50)).await;
+        assert_eq!(world.left().await, [""; 0], "{values:?}");
+        store.run("m", insert(values, "l", "new")).await;
+        assert_eq!(store.run("m", of(MultimapOp::Get(b("l")))).await, Reply::List(all(["new"])));
+        sleep(world.ttl() + Duration::from_millis(50)).await;
+        assert_eq!(store.run("m", of(MultimapOp::Get(b("l")))).await, Reply::List(all(["new"])));
+        store.run("m", of(MultimapOp::RemoveAll(b("l")))).await;
     }
 }

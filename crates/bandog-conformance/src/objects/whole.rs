@@ -62,6 +62,29 @@ pub async fn whole_object_expires_with_its_parts<W: ObjectWorld>(world: &W) {
     assert_eq!(store.run("absent", Action::Object(Structure::Map, ObjectOp::Expire(LONG))).await, NO);
 }
 
+/// Law 267: an element that is taken, or that comes again, expires with its queue, also if no other element is left.
+pub async fn whole_queue_expires_with_taken_elements<W: ObjectWorld>(world: &W) {
+    let (store, of) = (Store::of(world), |op| Action::Object(Structure::List, op));
+    for end in [None, Some(TakeEnd::Again), Some(TakeEnd::Undelivered)] {
+        for has_more in [false, true] {
+            store.push("q", ["a"]).await;
+            if has_more {
+                store.push("q", ["b"]).await;
+            }
+            store.run("q", of(ObjectOp::Expire(world.ttl()))).await;
+            let taken = store.take("q", FRONT, 1, LONG).await;
+            if let Some(end) = end {
+                store.run("q", TakeOp::Settle { from: FRONT, ids: vec![taken[0].id], end }).await;
+            }
+            let ttl = store.run("q", of(ObjectOp::Ttl)).await.ttl().expect("a ttl");
+            assert!(matches!(ttl, Ttl::Left(_)), "{end:?} {has_more}: {ttl:?}");
+            sleep(world.ttl() + Duration::from_millis(50)).await;
+            assert!(!store.exists("q", Structure::List).await, "{end:?} {has_more}");
+            assert_eq!(store.run("q", TakeOp::Count(FRONT)).await, Reply::Queue { ready: 0, taken: 0 });
+        }
+    }
+}
+
 /// Law 258: an object is deleted with all its parts.
 pub async fn whole_object_is_deleted_with_its_parts<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);

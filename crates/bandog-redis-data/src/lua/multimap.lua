@@ -20,7 +20,12 @@ local function has_expired(of)
 end
 
 if verb == 'keys_len' then
-    return redis.call('HLEN', index) - redis.call('ZCOUNT', ttls, '-inf', now)
+    -- Java leaves the times of keys whose last values it removes.
+    local expired = 0
+    for _, of in ipairs(redis.call('ZRANGEBYSCORE', ttls, '-inf', now)) do
+        expired = expired + redis.call('HEXISTS', index, of)
+    end
+    return redis.call('HLEN', index) - expired
 end
 if verb == 'len' then
     local sum, entries = 0, redis.call('HGETALL', index)
@@ -33,14 +38,15 @@ if verb == 'len' then
 end
 
 must_be(values, ARGV[2])
-local is_expired = has_expired(key)
+-- Values without a key are left over: Java gives new ones no ttl of the multimap, and its evictor misses some.
+local is_absent = has_expired(key) or redis.call('HEXISTS', index, key) == 0
 local function all()
-    if is_expired then return {} end
+    if is_absent then return {} end
     return is_set and redis.call('SMEMBERS', values) or redis.call('LRANGE', values, 0, -1)
 end
 if verb == 'get' then return all() end
 if verb == 'contains' then
-    if is_expired then return 0 end
+    if is_absent then return 0 end
     if is_set then return redis.call('SISMEMBER', values, ARGV[6]) end
     return redis.call('LPOS', values, ARGV[6]) and 1 or 0
 end
@@ -50,21 +56,24 @@ local function remove(of, its_values)
     redis.call('HDEL', index, of)
     redis.call('ZREM', ttls, of)
 end
-if is_expired then
-    remove(key, values)
-    is_expired = false
-end
+if is_absent then remove(key, values) end
 -- Keys that have expired and are not used again are removed a few at a time.
 for _, other in ipairs(redis.call('ZRANGEBYSCORE', ttls, '-inf', now, 'LIMIT', 0, 10)) do
     local name = redis.call('HGET', index, other)
     if name then remove(other, prefix .. name) else redis.call('ZREM', ttls, other) end
 end
 
+-- A new part gets the ttl of the multimap.
+local function share_ttl(part)
+    local ttl = redis.call('PTTL', index)
+    if ttl > 0 then redis.call('PEXPIRE', part, ttl) end
+end
+
 if verb == 'insert' then
     redis.call('HSET', index, key, ARGV[5])
-    if is_set then return redis.call('SADD', values, ARGV[6]) end
-    redis.call('RPUSH', values, ARGV[6])
-    return 1
+    local added = redis.call(is_set and 'SADD' or 'RPUSH', values, ARGV[6])
+    if is_absent then share_ttl(values) end
+    return is_set and added or 1
 end
 if verb == 'remove' then
     local removed = is_set and redis.call('SREM', values, ARGV[6]) or redis.call('LREM', values, 1, ARGV[6])
@@ -77,7 +86,8 @@ if verb == 'remove_all' then
     return removed
 end
 if verb == 'expire' then
-    if redis.call('HEXISTS', index, key) == 0 then return 0 end
+    if is_absent then return 0 end
     redis.call('ZADD', ttls, now + ARGV[6], key)
+    share_ttl(ttls)
     return 1
 end

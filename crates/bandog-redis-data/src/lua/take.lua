@@ -46,15 +46,27 @@ local function remove(id)
     return redis.call('HDEL', taken, id)
 end
 
+-- A part that is made gets the ttl of the part from which its first element comes.
+local function ttl_for(part, from)
+    return redis.call('EXISTS', part) == 0 and redis.call('PTTL', from) or -1
+end
+local function set_ttl(part, ttl)
+    if ttl > 0 then redis.call('PEXPIRE', part, ttl) end
+end
+
 local function expire(id)
     local text = redis.call('HGET', taken, id)
-    if text and kind == 'list' then
+    if not text then return remove(id) end -- The server has evicted it.
+    local to = kind == 'list' and again or key
+    local ttl = ttl_for(to, taken)
+    if kind == 'list' then
         redis.call('RPUSH', again, text)
-    elseif text then
+    else
         local _, score, bytes = unpacked(text)
         give_back(score, bytes)
     end
     remove(id)
+    set_ttl(to, ttl)
 end
 
 -- Makes elements available again whose lease has expired.
@@ -113,6 +125,7 @@ if verb == 'take' then
     end
     if #elements > 0 then return elements end
     expire_leases()
+    local ttl = math.max(ttl_for(taken, key), ttl_for(taken, again))
     local id = tonumber(redis.call('GET', last) or '0')
     for _ = 1, tonumber(ARGV[4]) do
         local from, deliveries, score, bytes = next_element()
@@ -126,6 +139,8 @@ if verb == 'take' then
         names[#names + 1] = name
     end
     if #elements > 0 then
+        set_ttl(taken, ttl)
+        set_ttl(leases, ttl)
         -- Ids are times. They rise for a day also if the clock of the server is set back.
         redis.call('SET', last, names[#names], 'PX', 86400000)
         remember(answers, 6, names)
@@ -138,18 +153,20 @@ if verb == 'settle' then
     local flags = {}
     for at = #ARGV, 5, -1 do -- The last one that was taken returns first, so that their order stays.
         local id, flag = ARGV[at], 0
-        if is_leased(id) then
-            local text = redis.call('HGET', taken, id)
-            if text then -- Otherwise the server has evicted it.
-                flag = 1
+        local text = is_leased(id) and redis.call('HGET', taken, id)
+        if text then
+            flag = 1
+            if ARGV[4] ~= 'done' then
                 local deliveries, score, bytes = unpacked(text)
-                if ARGV[4] == 'again' and kind == 'list' then
-                    redis.call('LPUSH', again, text)
-                elseif ARGV[4] == 'undelivered' and kind == 'list' and deliveries > 1 then
-                    redis.call('LPUSH', again, packed(deliveries - 1, score, bytes))
-                elseif ARGV[4] ~= 'done' then
+                if ARGV[4] == 'undelivered' then deliveries = deliveries - 1 end
+                local to = kind == 'list' and deliveries > 0 and again or key
+                local ttl = ttl_for(to, taken)
+                if to == again then
+                    redis.call('LPUSH', again, packed(deliveries, score, bytes))
+                else
                     give_back(score, bytes)
                 end
+                set_ttl(to, ttl)
             end
             remove(id)
         end

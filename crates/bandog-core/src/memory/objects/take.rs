@@ -13,6 +13,14 @@ use crate::{
 };
 
 pub(super) fn apply(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> Result<Reply> {
+    let expires = object.expires;
+    let reply = change(object, op, last_id, now);
+    // The content may have been empty for a moment, which has removed the ttl.
+    object.expires = expires.filter(|_| object.exists());
+    reply
+}
+
+fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> Result<Reply> {
     match op {
         TakeOp::Take { from, at_most, lease, once, done } => {
             expire(object, *from, now)?;

@@ -7,6 +7,11 @@ public class Address {
 
     public Address() {}
 
+    /** An address, for other packages. */
+    public static Address of(String city, int zip) {
+        return new Address(city, zip);
+    }
+
     Address(String city, int zip) {
         this.city = city;
         this.zip = zip;

@@ -1,0 +1,54 @@
+//! Objects of the grid, used from Rust and from Java: the real Redisson 4.7.0 and bandog on one Redis.
+//!
+//! The traps of Redisson's objects, and the tests that bandog does not step into them. A test without a crate is here;
+//! `grid` is `crates/bandog-grid/tests/it`, `codec` is `crates/bandog-codec/tests/it`, and a law is one of
+//! `crates/bandog-conformance/src/objects`.
+//!
+//! - Trap 1, waits of less than a second are rounded, or last for ever: `traps::a_wait_ends_and_blocks_no_connection`.
+//! - Trap 2, a wait of 0 blocks for ever: the same.
+//! - Trap 3, BLPOP gives an element to a connection that nobody reads: no command blocks: the same,
+//!   `traps::a_stopped_process_that_waits_gets_nothing`, `contended::killed`.
+//! - Trap 4, a bounded queue decodes with another codec: there is no bounded queue; a handle has one codec.
+//! - Trap 5, a delayed queue moves only while a client holds it: there is no delayed queue.
+//! - Trap 6, a pattern subscription breaks adders and local caches: bandog makes none:
+//!   `traps::a_wait_ends_and_blocks_no_connection`.
+//! - Traps 7, 8, 9, 10, entries, ttls and events of `RMapCache`: there is no `RMapCache`.
+//! - Trap 11, `RMapCacheNative` on Redis 7.0: there are no fields with a ttl.
+//! - Trap 12, scores that mean "never" are rounded: there is no `RSetCache`; no ttl of a multimap means "never".
+//! - Trap 13, a Bloom filter with other sizes answers wrongly; its bits lack the ttl:
+//!   `traps::a_bloom_filter_with_other_sizes_is_refused_and_not_read`,
+//!   `traps::bits_that_outlive_a_bloom_filter_are_not_those_of_the_next_one`.
+//! - Trap 14, equal values with other bytes are different: `traps::the_type_of_a_number_is_a_part_of_its_identity`.
+//! - Trap 15, Kryo reads several forms of a text: `traps::a_kryo_text_in_another_form_is_read_and_not_found`,
+//!   `both_ways` (its texts), `codec/kryo5::bytes_are_read_as_java_reads_them_or_refused`.
+//! - Trap 16, Jackson and `serde_json` write other bytes: `traps::json_of_both_sides_has_equal_bytes`,
+//!   `codec/json::properties_are_sorted_at_each_level`.
+//! - Trap 17, one foreign field makes `readAllMap` fail: `traps::one_foreign_field_is_one_error`,
+//!   `grid/calls::one_foreign_entry_is_one_error_of_the_stream`.
+//! - Trap 18, `set` removes a ttl, `set(null)` deletes; texts of doubles: `traps::a_set_removes_the_ttl_on_both_sides`,
+//!   `codec/numbers::texts_of_java_and_of_redis_are_read`.
+//! - Trap 19, the evictor of multimaps leaves values if a name has a brace:
+//!   `traps::names_with_braces_have_the_keys_of_java`,
+//!   `traps::values_that_the_evictor_of_java_has_left_do_not_come_back`; there is no priority queue.
+//! - Trap 20, a restarted process is a new group of a reliable topic: there is no reliable topic.
+//! - Trap 21, a plain write does not notify an `RLocalCachedMap`: it cannot be mended: a program that shares a map with
+//!   one must not write with `RMap` or `Map`.
+//! - Trap 22, Java sends a command again, which loses an element: these tests have no faults; bandog sends no write
+//!   twice without an id: `grid/faults::lost_answers_neither_lose_nor_repeat_an_element`, laws `take_is_exact` and
+//!   `list_pushes_once_with_an_id`.
+//! - Trap 23, an executor finishes a task that has not run: there is no executor.
+//! - Trap 24, channels of a cluster have another verb: objects send no messages; queues are notified by `CLIENT
+//!   TRACKING`.
+//! - Trap 25, a rate limiter counts twice; clocks of clients: there is no rate limiter; all times are those of the
+//!   server.
+//!
+//! Found with these tests: an infinite score, which Java neither writes nor reads
+//! (`both_ways::sorted_sets_go_both_ways`); and the time of a key that Java has removed
+//! (`traps::a_ttl_without_a_key_is_not_counted`).
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod both_ways;
+mod contended;
+mod side;
+mod traps;
