@@ -23,7 +23,7 @@ fn reply(values: &[String]) -> Value {
 #[test]
 fn a_row_is_read_as_it_was_written() {
     let long = "n".repeat(1024);
-    for names in [&[][..], &["a"], &["a b", "a,b", "a;\"b\"", "\\n", "中文", "{x}", " ", &long]] {
+    for names in [&[][..], &["a"], &["a b", "a,b", "a;\"b\"", "\\n", "中文", "{x}", " y ", &long]] {
         let original = member_that_waits_for(names);
         assert_eq!(member(original.id, &reply(&fields(&original))), Some(original));
     }
