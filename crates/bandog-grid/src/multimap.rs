@@ -5,7 +5,7 @@ use std::{borrow::Borrow, time::Duration};
 use bandog_codec::{Codec, Decode, Encode};
 use bandog_core::{
     Error, Result,
-    structures::{Action, MultimapOp, Part, Reply, Structure, Values},
+    structures::{Action, Bytes, MultimapOp, Part, Reply, Structure, Values},
 };
 use futures_util::stream::{Stream, StreamExt};
 
@@ -51,6 +51,15 @@ impl<K, V, C: Codec> Multimap<K, V, C> {
         self.object.write(|to| Ok(Action::Multimap(self.values(), op(to)?)), read)
     }
 
+    /// A call with a key and a value.
+    fn pair<Q: ?Sized, W: ?Sized>(&self, key: &Q, value: &W, op: fn(Bytes, Bytes) -> MultimapOp) -> Call<bool>
+    where
+        C::Keys: Encode<Q>,
+        C: Encode<W>,
+    {
+        self.write(|to| Ok(op(to.write(&self.codec.keys(), key)?, to.write(&self.codec, value)?)), Reply::flag)
+    }
+
     /// The number of keys.
     pub fn keys_len(&self) -> Call<u64> {
         self.write(|_| Ok(MultimapOp::KeysLen), count)
@@ -69,10 +78,7 @@ impl<K, V, C: Codec> Multimap<K, V, C> {
         V: Borrow<W>,
         C: Encode<W>,
     {
-        self.write(
-            |to| Ok(MultimapOp::Insert(to.write(&self.codec.keys(), key)?, to.write(&self.codec, value)?)),
-            Reply::flag,
-        )
+        self.pair(key, value, MultimapOp::Insert)
     }
 
     /// Removes a value of a key (in the form of lists: the first one that is equal). Returns whether it existed.
@@ -83,10 +89,7 @@ impl<K, V, C: Codec> Multimap<K, V, C> {
         V: Borrow<W>,
         C: Encode<W>,
     {
-        self.write(
-            |to| Ok(MultimapOp::Remove(to.write(&self.codec.keys(), key)?, to.write(&self.codec, value)?)),
-            Reply::flag,
-        )
+        self.pair(key, value, MultimapOp::Remove)
     }
 
     /// Whether the key has this value.
@@ -97,10 +100,7 @@ impl<K, V, C: Codec> Multimap<K, V, C> {
         V: Borrow<W>,
         C: Encode<W>,
     {
-        self.write(
-            |to| Ok(MultimapOp::Contains(to.write(&self.codec.keys(), key)?, to.write(&self.codec, value)?)),
-            Reply::flag,
-        )
+        self.pair(key, value, MultimapOp::Contains)
     }
 
     /// Removes a key with its values after this time. Returns whether the key exists.

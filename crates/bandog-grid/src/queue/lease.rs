@@ -62,8 +62,7 @@ impl<T> Taken<T> {
     /// Whether the lease is over, or may be over soon without an answer of the store. Then another program may get the
     /// element.
     pub fn is_lost(&self) -> bool {
-        let until = *self.popped.until.borrow();
-        until.is_none_or(|until| self.popped.clock.now() >= until)
+        self.popped.is_lost()
     }
 
     /// Time until the element is lost if no further renewal succeeds. Zero if it is lost.

@@ -140,6 +140,12 @@ impl Popped {
         Ok(value)
     }
 
+    /// Whether the lease is over, so that another program may have the element.
+    pub(super) fn is_lost(&self) -> bool {
+        let until = *self.until.borrow();
+        until.is_none_or(|until| self.clock.now() >= until)
+    }
+
     /// When the element becomes available again by itself.
     pub(super) fn until(&self) -> Moment {
         self.until.borrow().unwrap_or_else(|| self.clock.now())

@@ -63,8 +63,24 @@ pub(crate) async fn take(object: &Object, from: Source, lease: Duration, at_most
 }
 
 async fn call(object: &Object, from: Source, lease: Duration, wait: Option<Duration>) -> Result<Option<Popped>> {
+    let begin = object.store.clock().now();
+    loop {
+        let popped = call_from(begin, object, (from, lease), wait).await?;
+        // After a stop of this process, another program may have the element.
+        if popped.as_ref().is_none_or(|popped| !popped.is_lost()) {
+            return Ok(popped);
+        }
+    }
+}
+
+/// Makes a call that began at this time.
+async fn call_from(
+    begin: Moment,
+    object: &Object,
+    (from, lease): (Source, Duration),
+    wait: Option<Duration>,
+) -> Result<Option<Popped>> {
     let clock = object.store.clock();
-    let begin = clock.now();
     loop {
         let Contact { messages, mut status } = contact(object, from, lease)?;
         let (reply, mut answer) = oneshot::channel();

@@ -210,3 +210,24 @@ async fn an_element_that_the_server_has_evicted_is_lost() {
     let lost = taken.done().await.unwrap_err();
     assert_eq!(lost.kind(), ErrorKind::Lost, "{lost}");
 }
+
+#[tokio::test]
+async fn an_element_whose_lease_is_over_when_it_arrives_is_not_handed_out() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let url = format!("{}?timeout=20s", wire.url());
+    let queue: Queue<u32> = grid(&url).await.queue("q").unwrap().lease(SECOND);
+    queue.push(&1).await.unwrap();
+    wire.delay_replies(SECOND * 3 / 2);
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let taken = queue.take(SOON).await.unwrap().unwrap();
+            (taken.is_lost(), *taken)
+        }
+    });
+    eventually_async(SOON, async || server.cmd(&["HLEN", "bandog:taken:{q}"]).int() == 1).await;
+    sleep(SECOND * 2).await; // The late answer has arrived.
+    wire.delay_replies(Duration::ZERO);
+    assert_eq!(timeout(SOON, waiting).await.unwrap().unwrap(), (false, 1));
+}

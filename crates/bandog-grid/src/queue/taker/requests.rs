@@ -221,7 +221,14 @@ impl Taker {
 
     /// Gives an element to the first caller that still exists. Without one, the element goes back.
     fn deliver(&mut self, element: TakenElement, leased_at: Moment) {
-        let (until, lease) = watch::channel(Some(leased_at + self.known_lease()));
+        let end = leased_at + self.known_lease();
+        if self.now() >= end {
+            // The answer came so late that another program may have the element.
+            self.ends.push(End::new(element.id, TakeEnd::Undelivered, end, None));
+            self.must_ask = true;
+            return;
+        }
+        let (until, lease) = watch::channel(Some(end));
         let renew_at = leased_at + self.lease / 3;
         if self.held.is_empty() || renew_at < self.renew_at {
             self.renew_at = renew_at;
@@ -249,7 +256,9 @@ impl Taker {
         self.retry_at = self.now() + PAUSES[at].mul_f64(0.5 + fastrand::f64() / 2.0);
         self.failures = self.failures.saturating_add(1);
         self.must_ask = true;
-        if self.failures == 3 {
+        if self.failures == 1 && !error.is_retryable() {
+            tracing::warn!(queue = %self.object.key, %error, "the store refuses a request of the queue");
+        } else if self.failures == 3 {
             tracing::warn!(queue = %self.object.key, %error, "the store does not answer; the queue retries");
         }
         self.status.send_modify(|status| status.error = Some(error));
