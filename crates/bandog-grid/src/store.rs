@@ -30,7 +30,7 @@ pub(crate) struct Store {
     pub(crate) messages: Option<Arc<dyn Messages>>,
     pub(crate) limits: Limits,
     pub(crate) takers: Takers,
-    in_flight: InFlight,
+    in_flight: Arc<InFlight>,
     shared: Shared,
     operations: Operations,
 }
@@ -54,7 +54,7 @@ impl Store {
             messages,
             limits,
             takers: Takers::default(),
-            in_flight: InFlight::default(),
+            in_flight: Arc::default(),
             shared: Shared::default(),
             operations: Operations::new(),
         }
@@ -87,7 +87,7 @@ impl Store {
         let admitted = self.admit(1, bytes)?;
         if let Some(runtime) = Handle::try_current().ok().filter(|_| !admitted.is_alone) {
             let (reply, answer) = oneshot::channel();
-            if self.shared.push(op.clone(), reply) {
+            if self.shared.push(SharedOp { op: op.clone(), reply, admitted }) {
                 drop(runtime.spawn(send_shared(Waiting { store: self.clone(), is_taken: false })));
             }
             let ended = || Error::unavailable("the runtime that sent this call for another one has ended").ambiguous();
@@ -95,6 +95,7 @@ impl Store {
                 return reply;
             }
         }
+        // Not sent: nothing else is in flight, or the task that would have sent it has ended.
         let reply = self.structures.run(std::slice::from_ref(op)).await.pop();
         reply.unwrap_or_else(|| Err(missing()))
     }
@@ -124,10 +125,11 @@ impl Store {
     }
 
     /// Counts operations in flight. They are refused if there are too many.
-    fn admit(&self, operations: usize, bytes: usize) -> Result<Admitted<'_>> {
-        let mut admitted = Admitted { store: self, operations, bytes, is_alone: false };
+    fn admit(&self, operations: usize, bytes: usize) -> Result<Admitted> {
         let before = self.in_flight.operations.fetch_add(operations, Relaxed);
         let bytes_before = self.in_flight.bytes.fetch_add(bytes, Relaxed);
+        let in_flight = self.in_flight.clone();
+        let admitted = Admitted { in_flight, operations, bytes, is_alone: before == 0 };
         let Limits { operations: max_operations, bytes: max_bytes, .. } = self.limits;
         // One call may be larger than the limit of bytes, as long as nothing else is in flight.
         let is_full = before + operations > max_operations || bytes_before > 0 && bytes_before + bytes > max_bytes;
@@ -140,7 +142,6 @@ impl Store {
                 ),
             ));
         }
-        admitted.is_alone = before == 0;
         Ok(admitted)
     }
 
@@ -159,18 +160,19 @@ impl fmt::Debug for Store {
 }
 
 /// Operations that are in flight until this is dropped.
-struct Admitted<'a> {
-    store: &'a Store,
+#[derive(Debug)]
+struct Admitted {
+    in_flight: Arc<InFlight>,
     operations: usize,
     bytes: usize,
     /// Whether nothing else was in flight.
     is_alone: bool,
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for Admitted {
     fn drop(&mut self) {
-        self.store.in_flight.operations.fetch_sub(self.operations, Relaxed);
-        self.store.in_flight.bytes.fetch_sub(self.bytes, Relaxed);
+        self.in_flight.operations.fetch_sub(self.operations, Relaxed);
+        self.in_flight.bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -178,8 +180,15 @@ impl Drop for Admitted<'_> {
 #[derive(Debug, Default)]
 struct Shared(Mutex<Vec<SharedOp>>);
 
-/// An operation, and where its answer goes: `None` if it was not sent.
-type SharedOp = (Op, oneshot::Sender<Option<Result<Reply>>>);
+/// An operation that is sent together with others.
+#[derive(Debug)]
+struct SharedOp {
+    op: Op,
+    /// Where the answer goes: `None` if the operation was not sent.
+    reply: oneshot::Sender<Option<Result<Reply>>>,
+    /// The operation is in flight until it is answered, also if its caller has gone.
+    admitted: Admitted,
+}
 
 impl Shared {
     fn waiting(&self) -> MutexGuard<'_, Vec<SharedOp>> {
@@ -187,9 +196,9 @@ impl Shared {
     }
 
     /// Adds an operation. Returns whether it is the first one, for which the caller starts [`send_shared`].
-    fn push(&self, op: Op, reply: oneshot::Sender<Option<Result<Reply>>>) -> bool {
+    fn push(&self, operation: SharedOp) -> bool {
         let mut waiting = self.waiting();
-        waiting.push((op, reply));
+        waiting.push(operation);
         waiting.len() == 1
     }
 }
@@ -211,7 +220,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if !self.is_taken {
-            for (_, reply) in self.take() {
+            for SharedOp { reply, .. } in self.take() {
                 let _ = reply.send(None);
             }
         }
@@ -222,10 +231,16 @@ impl Drop for Waiting {
 async fn send_shared(mut waiting: Waiting) {
     tokio::task::yield_now().await;
     let (store, taken) = (waiting.store.clone(), waiting.take());
-    let (ops, waiting): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
+    // A caller that has gone already does not need its operation.
+    let wanted = taken.into_iter().filter(|operation| !operation.reply.is_closed());
+    let (ops, waiting): (Vec<Op>, Vec<_>) =
+        wanted.map(|SharedOp { op, reply, admitted }| (op, (reply, admitted))).unzip();
+    if ops.is_empty() {
+        return;
+    }
     let mut replies = store.structures.run(&ops).await.into_iter();
-    for reply in waiting {
-        // A caller that has gone does not need the answer.
+    for (reply, admitted) in waiting {
+        drop(admitted);
         let _ = reply.send(Some(replies.next().unwrap_or_else(|| Err(missing()))));
     }
 }

@@ -5,11 +5,14 @@ use std::{
     time::Duration,
 };
 
-use bandog::{ErrorKind, grid::Queue};
+use bandog::{
+    ErrorKind,
+    grid::{ClientGrid, Limits, Queue},
+};
 use bandog_testkit::{RedisServer, eventually_async};
 use tokio::time::{sleep, timeout};
 
-use crate::{SOON, grid, keys};
+use crate::{SOON, client, grid, keys};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -230,4 +233,24 @@ async fn an_element_whose_lease_is_over_when_it_arrives_is_not_handed_out() {
     sleep(SECOND * 2).await; // The late answer has arrived.
     wire.delay_replies(Duration::ZERO);
     assert_eq!(timeout(SOON, waiting).await.unwrap().unwrap(), (false, 1));
+}
+
+/// Operations that were sent count for the limit until they are answered, also if their callers have gone.
+#[tokio::test]
+async fn dropped_calls_stay_within_the_limit() {
+    let server = RedisServer::start();
+    let grid = client(&server.url()).await.grid_with(Limits { operations: 4, ..Limits::default() });
+    let counter = grid.counter("n").unwrap();
+    counter.get().await.unwrap();
+    server.pause();
+    let first = tokio::spawn(counter.get().into_future());
+    tokio::task::yield_now().await; // It is sent alone.
+    for _ in 0..3 {
+        timeout(SECOND / 2, counter.get().into_future()).await.unwrap_err();
+    }
+    let refused = counter.get().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Overloaded, "{refused}");
+    server.resume();
+    first.await.unwrap().unwrap();
+    eventually_async(SOON, async || counter.get().await.is_ok()).await;
 }
