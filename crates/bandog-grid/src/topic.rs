@@ -184,9 +184,9 @@ impl<T, C> Topic<T, C> {
         self.hub.name(self.key())
     }
 
-    /// Sends a message to the subscribers of this moment when it is awaited. Returns their number, as far as the store knows it: in a cluster,
-    /// the node counts only its own. The number is no proof of delivery, because a subscriber can lose its connection or be
-    /// too slow.
+    /// Sends a message to the subscribers of this moment when it is awaited. Returns their number, as far as the store knows
+    /// it: in a cluster, the node counts only its own. The number is no proof of delivery, because a subscriber can lose its
+    /// connection or be too slow.
     ///
     /// # Errors
     /// - `ErrorKind::Unavailable`: the store has not answered in time. The message is not sent twice; if

@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 
 use super::source::Source;
 
-/// The channels and other sources that are in use: those with subscribers, and those whose subscription on the server has not ended yet.
+/// The channels and other sources that are in use: those with subscribers, and those whose subscription on the server has
+/// not ended yet.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     states: HashMap<Source, ChannelState>,
