@@ -3,6 +3,7 @@
 //! The tests of a backend implement [`ObjectWorld`], and call `bandog_conformance::object_conformance!(MyWorld)`.
 
 mod bits;
+mod journals;
 mod kit;
 mod lists;
 mod maps;
@@ -20,7 +21,9 @@ use bandog_core::{Key, structures::Structures};
 
 /// The laws, one function each.
 pub mod laws {
-    pub use super::{bits::*, lists::*, maps::*, model::*, sets::*, sorted::*, take::*, values::*, whole::*};
+    pub use super::{
+        bits::*, journals::*, lists::*, maps::*, model::*, sets::*, sorted::*, take::*, values::*, whole::*,
+    };
 }
 
 /// A store with objects, created for one test.
@@ -94,6 +97,9 @@ macro_rules! each_object_law {
             sorted_set_adds_to_scores sorted_set_keeps_infinite_scores_and_refuses_nan
             bits_are_set_and_counted bits_of_ranges bits_combine bit_fields_wrap_around
             bloom_filter_has_no_false_negatives bloom_filter_with_other_sizes_is_refused
+            journal_appends_in_order journal_appends_once_with_an_id journal_trims group_gets_each_entry group_begins_where_asked
+            group_entries_come_again group_lease_expires group_of_many_takers_is_exclusive group_notifies_takers
+            group_that_is_missing_begins_again group_is_removed_with_its_parts
             take_leaves_the_element_until_it_is_done take_again_counts_deliveries take_undelivered_keeps_the_order
             take_expires take_is_exact take_confirms_earlier_ones take_lease_is_extended take_of_sorted_sets_and_sets
             take_of_many_takers_is_exclusive take_notifies_subscribers take_moves_to_another_list

@@ -1,8 +1,9 @@
-//! The objects of the grid: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets, Bloom filters, and the
-//! elements that are taken out of them.
+//! The objects of the grid: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets, Bloom filters,
+//! journals, and the elements that are taken out of them.
 //!
 //! Operations are data ([`Op`]), so a batch is a slice of operations. The memory backend is the reference.
 
+mod journal;
 mod op;
 mod reply;
 
@@ -11,6 +12,7 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 
 pub use self::{
+    journal::{EntryId, GroupName, GroupRow, JournalOp, Keep, Start},
     op::{
         Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Bytes, Combine, CounterOp, End, FieldOp, FloatOp,
         ListOp, MapOp, MultimapOp, ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd,

@@ -8,7 +8,7 @@ use std::{
 
 use bandog_core::{
     Error, Key, Result,
-    structures::{Action, Bytes, CounterOp, FloatOp, ListOp, Once, Op, Reply},
+    structures::{Action, Bytes, CounterOp, FloatOp, JournalOp, ListOp, Once, Op, Reply},
 };
 use futures_util::future::BoxFuture;
 
@@ -26,7 +26,7 @@ pub struct Call<T>(State<T>);
 enum State<T> {
     Send {
         store: Arc<Store>,
-        op: Op,
+        op: Box<Op>,
         bytes: usize,
         exact: Option<Exact>,
         read: Read<T>,
@@ -46,7 +46,7 @@ impl<T> Call<T> {
         (action, bytes): (Action, usize),
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
     ) -> Self {
-        let op = Op { key: key.clone(), action };
+        let op = Box::new(Op { key: key.clone(), action });
         Self(State::Send { store: store.clone(), op, bytes, exact: None, read: Box::new(read) })
     }
 
@@ -98,7 +98,8 @@ impl<T> fmt::Debug for Call<T> {
 fn set_once(action: &mut Action, id: Once) {
     let (Action::Counter(CounterOp::Add { once, .. })
     | Action::Float(FloatOp::Add { once, .. })
-    | Action::List(ListOp::Push { once, .. })) = action
+    | Action::List(ListOp::Push { once, .. })
+    | Action::Journal(JournalOp::Append { once, .. })) = action
     else {
         return;
     };
@@ -133,7 +134,7 @@ pub struct Batch {
 
 /// A call of a batch, without the type of its answer.
 struct Sent {
-    op: Op,
+    op: Box<Op>,
     bytes: usize,
     exact: Option<Exact>,
     give: Box<dyn FnOnce(Result<Reply>) -> Option<Error> + Send>,
@@ -200,7 +201,7 @@ impl Batch {
                 set_once(&mut sent.op.action, exact.once());
             }
             bytes += sent.bytes;
-            ops.push(sent.op);
+            ops.push(*sent.op);
             waiting.push((sent.exact, sent.bytes, sent.give));
         }
         if let Some(store) = self.store.filter(|_| !ops.is_empty()) {

@@ -11,8 +11,8 @@ use bandog_core::{
 use bandog_sync::Client;
 
 use crate::{
-    Batch, BitSet, Counter, Deque, FloatCounter, Ids, Limits, List, Map, Multimap, PatternTopic, Queue, Set, SortedSet,
-    Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
+    Batch, BitSet, Counter, Deque, FloatCounter, Ids, Journal, Limits, List, Map, Multimap, PatternTopic, Queue, Set,
+    SortedSet, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
 };
 
 /// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.
@@ -107,6 +107,8 @@ handles! {
     queue: Queue<T> = Structure::List;
     /// A queue with two ends.
     deque: Deque<T> = Structure::List;
+    /// A journal.
+    journal: Journal<T> = Structure::Journal;
 }
 
 impl Grid {

@@ -34,6 +34,7 @@
 //! | [`BitSet`] | `RBitSet` | millions of flags, small numbers |
 //! | [`Bloom`] | `RBloomFilter` | was it there before? in little memory |
 //! | [`Queue`], [`Deque`] | `RBlockingQueue`, `RBlockingDeque` | work for other programs |
+//! | [`Journal`] | `RStream`, `RReliableTopic` | messages that each group of programs gets, also those that were away |
 //! | [`Topic`], [`PatternTopic`] | `RTopic`, `RShardedTopic`, `RPatternTopic` | messages to programs that are connected |
 //!
 //! # Calls
@@ -58,6 +59,7 @@ mod bloom;
 mod call;
 mod counter;
 mod grid;
+mod journal;
 mod limits;
 mod list;
 mod map;
@@ -73,7 +75,7 @@ mod value;
 
 pub use bandog_codec as codec;
 #[doc(inline)]
-pub use bandog_core::structures::{BloomSizes, Ttl};
+pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Ttl};
 
 pub use self::{
     bits::{BitNumber, BitSet},
@@ -81,6 +83,7 @@ pub use self::{
     call::{Answer, Batch, Call},
     counter::{Counter, FloatCounter, Ids},
     grid::{ClientGrid, Grid},
+    journal::{Entry, Group, Journal, UnopenedGroup},
     limits::Limits,
     list::List,
     map::Map,

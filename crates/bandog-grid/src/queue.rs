@@ -231,7 +231,7 @@ handle! {
 }
 
 /// The lease of a taken element.
-const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 queue_methods!(Queue);
 

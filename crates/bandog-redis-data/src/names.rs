@@ -38,7 +38,7 @@ pub(crate) fn answers(name: &str) -> String {
     own("bandog:ops", name)
 }
 
-/// Elements of a list that were delivered before and can be taken again.
+/// Elements of a list or a journal that were delivered before and can be taken again.
 pub(crate) fn again(name: &str) -> String {
     own("bandog:again", name)
 }
@@ -73,7 +73,7 @@ pub(crate) fn whole(name: &str, structure: Structure) -> Whole {
         Structure::Value => (vec![own, answers(name)], 1, 1),
         Structure::Ids => (vec![own, allocation(name)], 1, 2),
         Structure::Map | Structure::Bits => (vec![own], 1, 1),
-        Structure::Set | Structure::List | Structure::Sorted => {
+        Structure::Set | Structure::List | Structure::Sorted | Structure::Journal => {
             let [own, taken, leases, again, fence, answers] = take(name);
             (vec![own, taken, again, leases, fence, answers], 3, 4)
         }

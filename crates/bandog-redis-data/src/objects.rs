@@ -98,7 +98,7 @@ impl Structures for RedisObjects {
 
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {
         let own = self.servers.watch(key.as_str(), notifier.clone()).await.map_err(|error| error.at(key))?;
-        let Source::List(_) = from else { return Ok(own) };
+        let (Source::List(_) | Source::Group(_)) = from else { return Ok(own) };
         let again = self.servers.watch(&names::again(key.as_str()), notifier).await.map_err(|error| error.at(key))?;
         if own.is_silent() || again.is_silent() {
             return Ok(Subscription::silent());

@@ -4,9 +4,9 @@ use bandog_codec::{hash, number};
 use bandog_core::{
     Error, Key, Result,
     structures::{
-        Action, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, Combine, CounterOp, End, FieldOp, FloatOp, ListOp,
-        MapOp, MultimapOp, ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp,
-        ValueOp, Values, millis,
+        Action, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, Combine, CounterOp, End, FieldOp, FloatOp, JournalOp,
+        Keep, ListOp, MapOp, MultimapOp, ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Start, Structure,
+        TakeEnd, TakeOp, ValueOp, Values, millis,
     },
 };
 
@@ -31,6 +31,7 @@ pub(crate) fn command(Op { key, action }: &Op) -> Result<Command> {
         Action::Multimap(values, op) => multimap(name, *values, op),
         Action::Bits(op) => bits(name, op)?,
         Action::Bloom(op) => bloom(name, op),
+        Action::Journal(op) => journal(name, op),
         Action::Take(op) => take(name, op),
     })
 }
@@ -325,19 +326,52 @@ fn end(end: End) -> &'static str {
     }
 }
 
+fn journal(name: &str, op: &JournalOp) -> Command {
+    let call = |verb: &str| Command::script(&SCRIPTS.journal, names::take(name)).arg(verb);
+    let keep = |call: Command, keep: &Keep| match keep {
+        Keep::All => call.arg("all").arg(0),
+        Keep::Newest(number) => call.arg("newest").arg(*number),
+        Keep::For(age) => call.arg("for").arg(millis(*age)),
+    };
+    match op {
+        JournalOp::Append { entries, keep: Keep::All, once: None } if entries.len() == 1 => {
+            Command::of("XADD", name).arg("*").arg("m").args(entries)
+        }
+        JournalOp::Append { entries, keep: kept, once } => {
+            with_once(keep(call("append"), kept), once.as_ref()).args(entries)
+        }
+        JournalOp::Range(from, to, at_most) => {
+            Command::of("XRANGE", name).arg(from.to_string()).arg(to.to_string()).arg("COUNT").arg(*at_most)
+        }
+        JournalOp::Trim(kept) => keep(call("trim"), kept),
+        JournalOp::Len => Command::of("XLEN", name),
+        JournalOp::OpenGroup(group, start) => {
+            let call = call("open").arg(&**group);
+            match start {
+                Start::Oldest => call.arg("0"),
+                Start::Newest => call.arg("$"),
+                Start::After(id) => call.arg(id.to_string()),
+            }
+        }
+        JournalOp::RemoveGroup(group) => call("remove").arg(&**group),
+        JournalOp::Groups => call("groups"),
+    }
+}
+
 fn take(name: &str, op: &TakeOp) -> Command {
-    let call = |verb: &str, keys: Vec<String>, from: Source| {
+    let call = |verb: &str, keys: Vec<String>, from: &Source| {
         let (kind, at) = match from {
-            Source::List(at) => ("list", end(at)),
-            Source::Sorted(at) => ("zset", end(at)),
+            Source::List(at) => ("list", end(*at)),
+            Source::Sorted(at) => ("zset", end(*at)),
             Source::Set => ("set", "front"),
+            Source::Group(name) => ("stream", &**name),
         };
         Command::script(&SCRIPTS.take, keys).arg(verb).arg(kind).arg(at)
     };
     let keys = || names::take(name).to_vec();
     match op {
         TakeOp::Take { from, at_most, lease, once, done } => {
-            with_once(call("take", keys(), *from).arg(*at_most).arg(millis(*lease)), Some(once)).args(done)
+            with_once(call("take", keys(), from).arg(*at_most).arg(millis(*lease)), Some(once)).args(done)
         }
         TakeOp::Settle { from, ids, end } => {
             let end = match end {
@@ -345,15 +379,15 @@ fn take(name: &str, op: &TakeOp) -> Command {
                 TakeEnd::Undelivered => "undelivered",
                 TakeEnd::Again => "again",
             };
-            call("settle", keys(), *from).arg(end).args(ids)
+            call("settle", keys(), from).arg(end).args(ids)
         }
-        TakeOp::Extend { from, ids, lease } => call("extend", keys(), *from).arg(millis(*lease)).args(ids),
-        TakeOp::Count(from) => call("count", keys(), *from),
-        TakeOp::Peek(from, at_most) => call("peek", keys(), *from).arg(*at_most),
+        TakeOp::Extend { from, ids, lease } => call("extend", keys(), from).arg(millis(*lease)).args(ids),
+        TakeOp::Count(from) => call("count", keys(), from),
+        TakeOp::Peek(from, at_most) => call("peek", keys(), from).arg(*at_most),
         TakeOp::MoveTo { from, to, at, at_most } => {
             let mut keys = keys();
             keys.push(to.to_string());
-            call("move", keys, Source::List(*from)).arg(end(*at)).arg(*at_most)
+            call("move", keys, &Source::List(*from)).arg(end(*at)).arg(*at_most)
         }
     }
 }

@@ -127,6 +127,7 @@ fn row(key: Key, reply: Value) -> Result<Option<ObjectRow>> {
         b"set multimap" => Structure::Multimap(Values::Set),
         b"list multimap" => Structure::Multimap(Values::List),
         b"bloom" => Structure::Bloom,
+        b"journal" => Structure::Journal,
         _ => return Ok(None),
     };
     let ttl = u64::try_from(read::int(&ttl)?).ok().map(Duration::from_millis);

@@ -6,8 +6,8 @@ use bandog_codec::number;
 use bandog_core::{
     Error, ErrorKind, Result,
     structures::{
-        Action, BitsOp, BloomOp, BloomSizes, Bytes, CounterOp, FloatOp, ListOp, MapOp, MultimapOp, ObjectOp, Reply,
-        SetOp, SortedOp, TakeOp, TakenElement, Ttl, ValueOp,
+        Action, BitsOp, BloomOp, BloomSizes, Bytes, CounterOp, EntryId, FloatOp, GroupRow, JournalOp, ListOp, MapOp,
+        MultimapOp, ObjectOp, Reply, SetOp, SortedOp, TakeOp, TakenElement, Ttl, ValueOp,
     },
 };
 use bandog_redis_net::refusal;
@@ -105,6 +105,17 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
         Action::Bloom(op) => match op {
             BloomOp::Create(_) | BloomOp::Open | BloomOp::Insert(..) | BloomOp::Contains(..) => bloom(value),
             BloomOp::Count => int(&value).map(Reply::Int),
+        },
+        Action::Journal(op) => match op {
+            JournalOp::Append { .. } => match value {
+                Value::Array(ids) => ids.into_iter().map(entry_id).collect::<Result<_>>(),
+                id => entry_id(id).map(|id| vec![id]),
+            }
+            .map(Reply::EntryIds),
+            JournalOp::Range(..) => each(value)?.into_iter().map(entry).collect::<Result<_>>().map(Reply::Entries),
+            JournalOp::Trim(_) | JournalOp::Len => int(&value).map(Reply::Int),
+            JournalOp::OpenGroup(..) | JournalOp::RemoveGroup(_) => flag(&value),
+            JournalOp::Groups => each(value)?.into_iter().map(group).collect::<Result<_>>().map(Reply::Groups),
         },
         Action::Take(op) => match op {
             TakeOp::Take { .. } => each(value)?.into_iter().map(taken).collect::<Result<_>>().map(Reply::Taken),
@@ -258,14 +269,37 @@ fn bloom(value: Value) -> Result<Reply> {
     }
 }
 
+/// The id of an entry.
+fn entry_id(value: Value) -> Result<EntryId> {
+    text(&value).and_then(|text| text.parse().ok()).ok_or_else(unexpected)
+}
+
+/// An entry: the value of its field `m`, or of its first field.
+fn entry(value: Value) -> Result<(EntryId, Bytes)> {
+    let Ok([id, fields]) = <[Value; 2]>::try_from(each(value)?) else { return Err(unexpected()) };
+    let fields = each(fields)?.into_iter().map(bytes).collect::<Result<Vec<_>>>()?;
+    let mut pairs = fields.chunks_exact(2);
+    let found = pairs.clone().find(|pair| pair[0] == b"m").or_else(|| pairs.next());
+    Ok((entry_id(id)?, found.map(|pair| pair[1].clone()).ok_or_else(unexpected)?))
+}
+
+/// A group of a journal.
+fn group(value: Value) -> Result<GroupRow> {
+    let Ok([name, ready, taken]) = <[Value; 3]>::try_from(each(value)?) else { return Err(unexpected()) };
+    let name = String::from_utf8_lossy(&bytes(name)?).into();
+    Ok(GroupRow { name, ready: unsigned(&ready)?, taken: unsigned(&taken)? })
+}
+
 fn taken(value: Value) -> Result<TakenElement> {
     let Ok([id, delivery, score, element]) = <[Value; 4]>::try_from(each(value)?) else { return Err(unexpected()) };
-    let score = match text(&score) {
-        Some("") => None,
-        _ => Some(float(&score)?),
+    // Of a group, the score is the id of the entry, '@' and the name of the group.
+    let (score, entry) = match text(&score) {
+        Some("") => (None, None),
+        Some(place) if place.contains('@') => (None, place.split('@').next().and_then(|id| id.parse().ok())),
+        _ => (Some(float(&score)?), None),
     };
     let delivery = u32::try_from(int(&delivery)?).map_err(|_| unexpected())?;
-    Ok(TakenElement { id: unsigned(&id)?, delivery, score, bytes: bytes(element)? })
+    Ok(TakenElement { id: unsigned(&id)?, delivery, score, entry, bytes: bytes(element)? })
 }
 
 /// The reply, unless it is an error.

@@ -10,6 +10,7 @@ pub(crate) struct All {
     pub(crate) bloom: Script,
     pub(crate) describe: Script,
     pub(crate) ids: Script,
+    pub(crate) journal: Script,
     pub(crate) list: Script,
     pub(crate) map: Script,
     pub(crate) multimap: Script,
@@ -20,8 +21,8 @@ pub(crate) struct All {
 
 /// A script with the shared functions before it.
 macro_rules! script {
-    ($name:literal) => {
-        Script::new(concat!(include_str!("lua/common.lua"), include_str!(concat!("lua/", $name, ".lua"))))
+    ($($name:literal)+) => {
+        Script::new(concat!(include_str!("lua/common.lua"), $(include_str!(concat!("lua/", $name, ".lua"))),+))
     };
 }
 
@@ -30,16 +31,17 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
     bloom: script!("bloom"),
     describe: script!("describe"),
     ids: script!("ids"),
+    journal: script!("group" "journal"),
     list: script!("list"),
     map: script!("map"),
     multimap: script!("multimap"),
-    take: script!("take"),
+    take: script!("group" "take"),
     value: script!("value"),
     whole: script!("whole"),
 });
 
 /// The scripts that each connection loads.
 pub(crate) fn all() -> Scripts {
-    let All { bits, bloom, describe, ids, list, map, multimap, take, value, whole } = &*SCRIPTS;
-    [bits, bloom, describe, ids, list, map, multimap, take, value, whole].into_iter().collect()
+    let All { bits, bloom, describe, ids, journal, list, map, multimap, take, value, whole } = &*SCRIPTS;
+    [bits, bloom, describe, ids, journal, list, map, multimap, take, value, whole].into_iter().collect()
 }

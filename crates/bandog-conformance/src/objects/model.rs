@@ -5,9 +5,9 @@ use std::time::Duration;
 use bandog_core::{
     Clock, Memory,
     structures::{
-        Action, BitCombine, BitField, BitsOp, Bytes, Combine, CounterOp, End, FieldOp, ListOp, MapOp, MultimapOp,
-        ObjectOp, Op, Reply, Scores, SetOp, SetTtl, SortedOp, Source, Structure, Structures, TakeEnd, TakeOp, ValueOp,
-        Values,
+        Action, BitCombine, BitField, BitsOp, Bytes, Combine, CounterOp, End, EntryId, FieldOp, JournalOp, Keep,
+        ListOp, MapOp, MultimapOp, ObjectOp, Op, Reply, Scores, SetOp, SetTtl, SortedOp, Source, Start, Structure,
+        Structures, TakeEnd, TakeOp, ValueOp, Values,
     },
 };
 
@@ -35,22 +35,24 @@ pub async fn random_operations_agree_with_the_reference<W: ObjectWorld>(world: &
             (reply, reference, &op.action)
         {
             let pairs =
-                own.iter().zip(&of_memory).map(|(own, of_memory)| (op.key.clone(), *from, own.id, of_memory.id));
+                own.iter().zip(&of_memory).map(|(own, of_memory)| (op.key.clone(), from.clone(), own.id, of_memory.id));
             random.taken.extend(pairs);
         }
     }
 }
 
 /// An answer without what differs between stores: the ids of taken elements, the order of members, random members, the
-/// texts of errors, and the exact remaining time.
+/// texts of errors, the ids of entries, and the exact remaining time.
 fn comparable(op: &Op, reply: &bandog_core::Result<Reply>) -> Result<Reply, bandog_core::ErrorKind> {
     match (reply, &op.action) {
         (Err(error), _) => Err(error.kind()),
         (Ok(Reply::Taken(elements)), _) => {
             let mut elements = elements.clone();
-            elements.iter_mut().for_each(|element| element.id = 0);
+            elements.iter_mut().for_each(|element| (element.id, element.entry) = (0, None));
             Ok(Reply::Taken(elements))
         }
+        (Ok(Reply::EntryIds(ids)), _) => Ok(Reply::Int(ids.len() as i64)),
+        (Ok(Reply::Entries(entries)), _) => Ok(Reply::List(entries.iter().map(|(_, bytes)| bytes.clone()).collect())),
         (Ok(Reply::List(members)), Action::Set(SetOp::Random(_))) => Ok(Reply::Int(members.len() as i64)),
         (Ok(Reply::List(members)), Action::Set(_) | Action::Multimap(Values::Set, _)) => {
             let mut members = members.clone();
@@ -106,7 +108,7 @@ impl Random {
     /// A random operation, and the ids of its taken elements in the store.
     fn op<W: ObjectWorld>(&mut self, store: &Store<'_, W>) -> (Op, Vec<u64>) {
         // Mostly an object of the right structure, sometimes one of another.
-        let names = ["value", "map", "set", "list", "sorted", "set multimap", "list multimap", "bits"];
+        let names = ["value", "map", "set", "list", "sorted", "set multimap", "list multimap", "journal", "bits"];
         let which = self.random.usize(..names.len());
         let name = if self.random.u32(..40) == 0 { names[self.random.usize(..names.len())] } else { names[which] };
         // A store may keep the index of a multimap as a map, and does not distinguish them.
@@ -121,13 +123,18 @@ impl Random {
                 "sorted" => Structure::Sorted,
                 "set multimap" => Structure::Multimap(Values::Set),
                 "list multimap" => Structure::Multimap(Values::List),
+                "journal" => Structure::Journal,
                 _ => Structure::Value,
             };
             let op = match self.random.u32(..5) {
                 0 => ObjectOp::Delete,
                 1 => ObjectOp::Exists,
                 // What is inserted into an empty object that has taken elements may have a ttl or not.
-                2 if !matches!(structure, Structure::List | Structure::Set | Structure::Sorted) => {
+                2 if !matches!(
+                    structure,
+                    Structure::List | Structure::Set | Structure::Sorted | Structure::Journal
+                ) =>
+                {
                     ObjectOp::Expire(LONG)
                 }
                 3 => ObjectOp::Persist,
@@ -146,6 +153,7 @@ impl Random {
             4 => self.sorted(&key, &mut ids),
             5 => Action::Multimap(Values::Set, self.multimap()),
             6 => Action::Multimap(Values::List, self.multimap()),
+            7 => self.journal(&key, &mut ids),
             _ => self.bits(store.key("bits"), store.key("value")),
         };
         (Op { key, action }, ids)
@@ -241,6 +249,10 @@ impl Random {
                 self.taken.extend(settled);
                 TakeOp::Extend { from, ids: of_memory, lease: Duration::from_secs(1) }
             }
+            5 if from != Source::Set => {
+                self.taken.extend(settled);
+                TakeOp::Peek(from, 3)
+            }
             _ => {
                 self.taken.extend(settled);
                 TakeOp::Count(from)
@@ -265,6 +277,29 @@ impl Random {
                 let from = Source::Sorted(self.end());
                 return self.taking(key, from, ids);
             }
+        })
+    }
+
+    fn journal(&mut self, key: &bandog_core::Key, ids: &mut Vec<u64>) -> Action {
+        let name = if self.random.bool() { "g" } else { "h" };
+        Action::Journal(match self.random.u32(..14) {
+            0..3 => {
+                let once = self.random.bool().then(|| once(LONG));
+                JournalOp::Append { entries: self.some(Self::bytes), keep: Keep::All, once }
+            }
+            3 => JournalOp::Range(EntryId::MIN, EntryId::MAX, self.random.u32(1..9)),
+            4 => JournalOp::Trim(Keep::Newest(self.random.u64(..9))),
+            5 => JournalOp::Len,
+            6 => {
+                let start = if self.random.bool() { Start::Oldest } else { Start::Newest };
+                JournalOp::OpenGroup(name.into(), start)
+            }
+            7 if self.random.u32(..4) == 0 => {
+                self.taken.retain(|(of, from, ..)| of != key || *from != Source::Group(name.into()));
+                JournalOp::RemoveGroup(name.into())
+            }
+            8 => JournalOp::Groups,
+            _ => return self.taking(key, Source::Group(name.into()), ids),
         })
     }
 

@@ -23,15 +23,15 @@ use crate::kit::until;
 
 const BACK: Source = Source::List(End::Back);
 
-fn settle(from: Source, elements: &[TakenElement], end: TakeEnd) -> TakeOp {
+pub(super) fn settle(from: Source, elements: &[TakenElement], end: TakeEnd) -> TakeOp {
     TakeOp::Settle { from, ids: elements.iter().map(|element| element.id).collect(), end }
 }
 
-fn texts(elements: &[TakenElement]) -> Vec<String> {
+pub(super) fn texts(elements: &[TakenElement]) -> Vec<String> {
     elements.iter().map(|element| String::from_utf8(element.bytes.clone()).expect("a text")).collect()
 }
 
-fn queue(ready: u64, taken: u64) -> Reply {
+pub(super) fn queue(ready: u64, taken: u64) -> Reply {
     Reply::Queue { ready, taken }
 }
 
@@ -69,9 +69,9 @@ pub async fn take_undelivered_keeps_the_order<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     for (from, expected) in [(FRONT, ["a", "b"]), (BACK, ["d", "c"])] {
         store.push("q", ["a", "b", "c", "d"]).await;
-        let taken = store.take("q", from, 2, LONG).await;
+        let taken = store.take("q", from.clone(), 2, LONG).await;
         assert_eq!(texts(&taken), expected);
-        store.run("q", settle(from, &taken, TakeEnd::Undelivered)).await;
+        store.run("q", settle(from.clone(), &taken, TakeEnd::Undelivered)).await;
         assert_eq!(store.list("q").await, ["a", "b", "c", "d"]);
         assert_eq!(store.take("q", from, 1, LONG).await[0].delivery, 1);
         store.run("q", ListOp::Trim(9, 9)).await;
@@ -132,7 +132,7 @@ pub async fn take_of_sorted_sets_and_sets<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.run("z", SortedOp::Insert(vec![(3.0, b("c")), (1.5, b("a")), (2.0, b("b"))])).await;
     let (first, last) = (Source::Sorted(End::Front), Source::Sorted(End::Back));
-    let (a, c) = (store.take("z", first, 1, LONG).await, store.take("z", last, 1, LONG).await);
+    let (a, c) = (store.take("z", first.clone(), 1, LONG).await, store.take("z", last.clone(), 1, LONG).await);
     assert_eq!((a[0].bytes.clone(), a[0].score, c[0].score), (b("a"), Some(1.5), Some(3.0)));
     store.run("z", settle(first, &a, TakeEnd::Undelivered)).await;
     store.run("z", settle(last, &c, TakeEnd::Done)).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bandog_core::{
     ErrorKind, Pattern,
     structures::{
-        Action, BloomOp, BloomSizes, Cursor, ListOp, MapOp, MultimapOp, ObjectOp, Reply, SetOp, SetTtl, SortedOp,
-        Structure, TakeEnd, TakeOp, Ttl, ValueOp, Values,
+        Action, BloomOp, BloomSizes, Cursor, JournalOp, Keep, ListOp, MapOp, MultimapOp, ObjectOp, Reply, SetOp,
+        SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, Ttl, ValueOp, Values,
     },
 };
 use tokio::time::sleep;
@@ -34,6 +34,11 @@ async fn one_of_each<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<(&'static str,
     store.push("list", ["a", "b", "c"]).await;
     let taken = store.take("list", FRONT, 2, LONG).await;
     store.run("list", TakeOp::Settle { from: FRONT, ids: vec![taken[0].id], end: TakeEnd::Again }).await;
+    // And a journal in the same state.
+    let (group, entries) = (Source::Group("g".into()), all(["a", "b", "c"]));
+    store.run("journal", JournalOp::Append { entries, keep: Keep::All, once: None }).await;
+    let taken = store.take("journal", group.clone(), 2, LONG).await;
+    store.run("journal", TakeOp::Settle { from: group, ids: vec![taken[0].id], end: TakeEnd::Again }).await;
     vec![
         ("value", Structure::Value),
         ("ids", Structure::Ids),
@@ -44,6 +49,7 @@ async fn one_of_each<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<(&'static str,
         ("list multimap", Structure::Multimap(Values::List)),
         ("bloom", Structure::Bloom),
         ("list", Structure::List),
+        ("journal", Structure::Journal),
     ]
 }
 
@@ -181,9 +187,9 @@ pub async fn objects_are_listed<W: ObjectWorld>(world: &W) {
         let row = found.next().unwrap_or_else(|| panic!("{name} is not listed: {rows:?}"));
         assert!(found.next().is_none(), "{name} is listed twice: {rows:?}");
         assert_eq!((row.structure, row.ttl.is_some()), (structure, name == "map"), "{rows:?}");
-        assert_eq!(row.size, 1, "{rows:?}");
+        assert_eq!(row.size, if structure == Structure::Journal { 3 } else { 1 }, "{rows:?}");
     }
-    assert_eq!(rows.len(), 9, "{rows:?}");
+    assert_eq!(rows.len(), 10, "{rows:?}");
 }
 
 /// Law 263: names, elements and fields may have any bytes.

@@ -3,6 +3,7 @@
 mod bits;
 mod bloom;
 mod content;
+mod journal;
 mod list;
 mod map;
 mod multimap;
@@ -20,9 +21,12 @@ mod value;
 use self::{
     bits::Bits,
     bloom::Bloom,
+    content::Structure,
+    journal::Journal,
     multimap::Multimap,
     object::Object,
     sorted::Sorted,
+    taken::Taken,
     terms::{Ids, List, Map, Set, overflow},
 };
 pub(super) use self::{
@@ -31,23 +35,25 @@ pub(super) use self::{
 };
 use crate::{
     Key, Moment, Result,
-    structures::{Action, BitsOp, ListOp, ObjectOp, Op, Reply, SetOp, TakeOp, Ttl},
+    structures::{Action, BitsOp, JournalOp, ListOp, ObjectOp, Once, Op, Reply, SetOp, TakeOp, Ttl},
 };
 
 /// Applies an operation. Returns the answer, and the key whose subscribers must be notified, if any: one that has more
 /// elements than before.
-pub(super) fn run(objects: &mut Objects, op: &Op, now: Moment) -> (Result<Reply>, Option<Key>) {
+///
+/// `wall` is the wall clock in ms since 1970.
+pub(super) fn run(objects: &mut Objects, op: &Op, now: Moment, wall: u64) -> (Result<Reply>, Option<Key>) {
     let grows = match &op.action {
         Action::Set(SetOp::Move(_, to)) | Action::Take(TakeOp::MoveTo { to, .. }) => to,
         _ => &op.key,
     };
     let before = objects.ready(grows);
-    let reply = reply(objects, op, now).map_err(|error| error.at(&op.key));
+    let reply = reply(objects, op, now, wall).map_err(|error| error.at(&op.key));
     let has_more = objects.ready(grows) > before;
     (reply, has_more.then(|| grows.clone()))
 }
 
-fn reply(objects: &mut Objects, Op { key, action }: &Op, now: Moment) -> Result<Reply> {
+fn reply(objects: &mut Objects, Op { key, action }: &Op, now: Moment, wall: u64) -> Result<Reply> {
     match action {
         Action::Set(SetOp::Combine(how, others)) => return several::combine_sets(objects, *how, key, others),
         Action::Set(SetOp::Move(member, to)) => return several::move_member(objects, key, member, to),
@@ -64,7 +70,10 @@ fn reply(objects: &mut Objects, Op { key, action }: &Op, now: Moment) -> Result<
     }
     let object = objects.of_keys.entry(key.clone()).or_default();
     let expires = object.expires;
-    let reply = apply(object, action, &mut objects.last_id, now);
+    let reply = match action {
+        Action::Journal(op) => journal(object, op, now, wall),
+        _ => apply(object, action, &mut objects.last_id, now),
+    };
     objects.settle(key, expires);
     reply
 }
@@ -84,14 +93,7 @@ fn apply(object: &mut Object, action: &Action, last_id: &mut u64, now: Moment) -
         Action::Map(op) => object.change(|map: &mut Map| map::apply(map, op)),
         Action::Set(op) => object.change(|set: &mut Set| Ok(set::apply(set, op))),
         Action::List(ListOp::Push { end, elements, once }) => {
-            // A name with other data is refused also if the answer is remembered.
-            object.change(|_: &mut List| Ok(Reply::Done))?;
-            if let Some(reply) = object.taken.remembered(once.as_ref(), now) {
-                return Ok(reply);
-            }
-            let reply = object.change(|list: &mut List| Ok(list::push(list, *end, elements)))?;
-            object.taken.remember(once.as_ref(), &reply, now);
-            Ok(reply)
+            exactly(object, once.as_ref(), now, |list: &mut List, _| list::push(list, *end, elements))
         }
         Action::List(op) => object.change(|list: &mut List| Ok(list::apply(list, op))),
         Action::Sorted(op) => object.change(|sorted: &mut Sorted| sorted.apply(op)),
@@ -99,7 +101,38 @@ fn apply(object: &mut Object, action: &Action, last_id: &mut u64, now: Moment) -
         Action::Bits(op) => object.change(|bits: &mut Bits| bits.apply(op)),
         Action::Bloom(op) => object.change(|bloom: &mut Option<Bloom>| bloom::apply(bloom, op)),
         Action::Take(op) => take::apply(object, op, last_id, now),
+        // These have the wall clock in addition.
+        Action::Journal(_) => Ok(Reply::Done),
     }
+}
+
+fn journal(object: &mut Object, op: &JournalOp, now: Moment, wall: u64) -> Result<Reply> {
+    let once = match op {
+        JournalOp::Append { once, .. } => once.as_ref(),
+        _ => None,
+    };
+    exactly(object, once, now, |journal: &mut Option<Journal>, taken| journal::apply(journal, op, taken, wall))
+}
+
+/// Changes the content, or gives the answer that is remembered.
+fn exactly<C: Structure>(
+    object: &mut Object,
+    once: Option<&Once>,
+    now: Moment,
+    change: impl FnOnce(&mut C, &mut Taken) -> Reply,
+) -> Result<Reply> {
+    // A name with other data is refused also if the answer is remembered.
+    object.change(|_: &mut C| Ok(Reply::Done))?;
+    if let Some(reply) = object.taken.remembered(once, now) {
+        return Ok(reply);
+    }
+    let (expires, mut taken) = (object.expires, std::mem::take(&mut object.taken));
+    let reply = object.change(|content| Ok(change(content, &mut taken)));
+    object.taken = taken;
+    object.expires = expires.filter(|_| object.exists());
+    let reply = reply?;
+    object.taken.remember(once, &reply, now);
+    Ok(reply)
 }
 
 fn whole(object: &mut Object, op: &ObjectOp, now: Moment) -> Reply {

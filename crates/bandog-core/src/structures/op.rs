@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::{GroupName, JournalOp};
 use crate::{Key, OperationId};
 
 /// The bytes of an element, a field or a value.
@@ -51,7 +52,9 @@ pub enum Action {
     Bits(BitsOp),
     /// An operation on a Bloom filter.
     Bloom(BloomOp),
-    /// An operation on the elements that were taken out of a list, a set or a sorted set.
+    /// An operation on a journal.
+    Journal(JournalOp),
+    /// An operation on the elements that were taken out of a list, a set, a sorted set or a journal.
     Take(TakeOp),
 }
 
@@ -76,6 +79,8 @@ pub enum Structure {
     Bits,
     /// A Bloom filter.
     Bloom,
+    /// A journal, with its groups.
+    Journal,
 }
 
 impl Structure {
@@ -92,6 +97,7 @@ impl Structure {
             Self::Multimap(Values::List) => "list multimap",
             Self::Bits => "bits",
             Self::Bloom => "bloom",
+            Self::Journal => "journal",
         }
     }
 }
@@ -450,7 +456,7 @@ pub enum BloomOp {
 }
 
 /// Where an element is taken from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
     /// An end of a list.
     List(End),
@@ -458,6 +464,9 @@ pub enum Source {
     Sorted(End),
     /// A set, at random.
     Set,
+    /// A group of a journal: each group gets each entry. An entry stays in the journal. A group that does not exist begins
+    /// before the oldest entry. An entry that returns to its group comes before those that were never delivered.
+    Group(GroupName),
 }
 
 /// Operations on taken elements. An element that was taken belongs to its taker until it is settled or its lease expires.
@@ -537,7 +546,7 @@ macro_rules! actions {
 
 actions!(
     Value ValueOp, Counter CounterOp, Float FloatOp, Map MapOp, Set SetOp, List ListOp, Sorted SortedOp, Bits BitsOp,
-    Bloom BloomOp, Take TakeOp
+    Bloom BloomOp, Journal JournalOp, Take TakeOp
 );
 
 impl Op {

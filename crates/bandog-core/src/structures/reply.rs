@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BloomSizes, Bytes};
+use super::{BloomSizes, Bytes, EntryId, GroupRow};
 use crate::{Error, ErrorKind, Result};
 
 /// The remaining time of an object.
@@ -25,6 +25,8 @@ pub struct TakenElement {
     pub delivery: u32,
     /// The score, if the element was taken from a sorted set.
     pub score: Option<f64>,
+    /// The id of the entry, if the element was taken from a group of a journal.
+    pub entry: Option<EntryId>,
     /// The element.
     pub bytes: Bytes,
 }
@@ -65,6 +67,12 @@ pub enum Reply {
     },
     /// The sizes of a Bloom filter, if it exists.
     Bloom(Option<BloomSizes>),
+    /// The ids of entries that were appended.
+    EntryIds(Vec<EntryId>),
+    /// Entries of a journal.
+    Entries(Vec<(EntryId, Bytes)>),
+    /// The groups of a journal.
+    Groups(Vec<GroupRow>),
     /// Taken elements.
     Taken(Vec<TakenElement>),
     /// The elements of a queue.
@@ -121,6 +129,12 @@ contents! {
     ttl Ttl Ttl;
     /// The sizes of a Bloom filter.
     bloom Bloom Option<BloomSizes>;
+    /// The ids of entries that were appended.
+    entry_ids EntryIds Vec<EntryId>;
+    /// Entries of a journal.
+    entries Entries Vec<(EntryId, Bytes)>;
+    /// The groups of a journal.
+    groups Groups Vec<GroupRow>;
     /// Taken elements.
     taken Taken Vec<TakenElement>;
 }

@@ -2,13 +2,16 @@
 
 use std::{fmt, ops::Deref, time::Duration};
 
-use bandog_core::{Fence, Result, structures::TakeEnd};
+use bandog_core::{
+    Fence, Result,
+    structures::{EntryId, TakeEnd},
+};
 use tokio::time::sleep;
 
 use super::message::Popped;
 
 /// An element that belongs to this program until it is done, or until it is [lost](Taken::lost). Created by
-/// [`Queue::take`](crate::Queue::take).
+/// [`Queue::take`](crate::Queue::take) and [`Group::take`](crate::Group::take).
 ///
 /// The lease is renewed in the background. A dropped `Taken` makes its element available again at once, before all others.
 #[must_use = "a dropped Taken makes its element available again"]
@@ -18,7 +21,7 @@ pub struct Taken<T> {
 }
 
 impl<T> Taken<T> {
-    pub(super) fn read(mut popped: Popped, read: impl FnOnce(&[u8]) -> Result<T>) -> Result<Self> {
+    pub(crate) fn read(mut popped: Popped, read: impl FnOnce(&[u8]) -> Result<T>) -> Result<Self> {
         let value = read(popped.bytes())?;
         popped.at_drop = Some(TakeEnd::Again);
         Ok(Self { value, popped })
@@ -35,7 +38,12 @@ impl<T> Taken<T> {
         Fence::new(self.popped.element.id)
     }
 
-    /// Removes the element from the store.
+    /// The id of the entry, if the element was taken from a [`Group`](crate::Group) of a journal.
+    pub fn entry(&self) -> Option<EntryId> {
+        self.popped.element.entry
+    }
+
+    /// Removes the element from the store; an entry of a journal is removed from its group only.
     ///
     /// # Errors
     /// - `ErrorKind::Lost`: the lease was over, so another program may have the element.

@@ -65,7 +65,7 @@ pub(crate) async fn take(object: &Object, from: Source, lease: Duration, at_most
 async fn call(object: &Object, from: Source, lease: Duration, wait: Option<Duration>) -> Result<Option<Popped>> {
     let begin = object.store.clock().now();
     loop {
-        let popped = call_from(begin, object, (from, lease), wait).await?;
+        let popped = call_from(begin, object, (&from, lease), wait).await?;
         // After a stop of this process, another program may have the element.
         if popped.as_ref().is_none_or(|popped| !popped.is_lost()) {
             return Ok(popped);
@@ -77,7 +77,7 @@ async fn call(object: &Object, from: Source, lease: Duration, wait: Option<Durat
 async fn call_from(
     begin: Moment,
     object: &Object,
-    (from, lease): (Source, Duration),
+    (from, lease): (&Source, Duration),
     wait: Option<Duration>,
 ) -> Result<Option<Popped>> {
     let clock = object.store.clock();
@@ -117,8 +117,8 @@ async fn call_from(
 }
 
 /// The taker of this object. It is started if there is none.
-fn contact(object: &Object, from: Source, lease: Duration) -> Result<Contact> {
-    let id = (object.key.clone(), from, millis(lease));
+fn contact(object: &Object, from: &Source, lease: Duration) -> Result<Contact> {
+    let id = (object.key.clone(), from.clone(), millis(lease));
     object.store.takers.get(id, || {
         let runtime = Handle::try_current()
             .map_err(|_| Error::misused("queues need a Tokio runtime; call this in one").at(&object.key))?;
@@ -127,7 +127,7 @@ fn contact(object: &Object, from: Source, lease: Duration) -> Result<Contact> {
         let now = object.store.clock().now();
         let taker = Taker {
             object: object.clone(),
-            from,
+            from: from.clone(),
             lease,
             own: messages.clone(),
             inbox,

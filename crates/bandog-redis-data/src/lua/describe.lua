@@ -22,6 +22,8 @@ elseif kind == 'list' then
     return {'list', redis.call('LLEN', key), ttl}
 elseif kind == 'set' then
     return {'set', redis.call('SCARD', key), ttl}
+elseif kind == 'stream' then
+    return {'journal', redis.call('XLEN', key), ttl}
 elseif kind == 'zset' then
     return {'sorted', redis.call('ZCARD', key), ttl}
 end

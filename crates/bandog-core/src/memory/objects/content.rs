@@ -3,6 +3,7 @@
 use super::{
     bits::Bits,
     bloom::Bloom,
+    journal::Journal,
     multimap::Multimap,
     sorted::Sorted,
     terms::{Ids, List, Map, Set},
@@ -20,15 +21,17 @@ pub(super) enum Content {
     Sorted(Sorted),
     Multimap(Multimap),
     Bloom(Bloom),
+    Journal(Journal),
 }
 
 impl Content {
-    /// The number of elements that can be taken.
+    /// The number of elements that can be taken; of a journal, a number that rises with them.
     pub(super) fn elements(&self) -> usize {
         match self {
             Self::Set(set) => set.len(),
             Self::List(list) => list.len(),
             Self::Sorted(sorted) => sorted.len(),
+            Self::Journal(journal) => journal.elements(),
             Self::Value(_) | Self::Ids(_) | Self::Map(_) | Self::Multimap(_) | Self::Bloom(_) => 0,
         }
     }
@@ -82,7 +85,7 @@ macro_rules! options {
 }
 
 collections!(Map, Set, List, Sorted, Multimap);
-options!(Value Bytes, Ids Ids, Bloom Bloom);
+options!(Value Bytes, Ids Ids, Bloom Bloom, Journal Journal);
 
 impl Structure for Bits {
     fn of(content: Option<Content>) -> Result<Self, Content> {

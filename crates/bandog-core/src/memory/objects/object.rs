@@ -2,6 +2,7 @@
 
 use super::{
     content::{Content, Structure},
+    journal::Journal,
     taken::Taken,
 };
 use crate::{Error, ErrorKind, Moment, Result, structures::Reply};
@@ -23,6 +24,14 @@ impl Object {
     pub(super) fn ready(&self) -> u64 {
         let elements = self.content.as_ref().map_or(0, Content::elements);
         elements as u64 + self.taken.again_len()
+    }
+
+    /// Reads a journal. One that does not exist is empty.
+    pub(super) fn journal<T>(&self, read: impl FnOnce(&Journal) -> T) -> T {
+        match &self.content {
+            Some(Content::Journal(journal)) => read(journal),
+            _ => read(&Journal::default()),
+        }
     }
 
     /// Changes the content, which must be of this structure or absent. A content that is empty afterwards is removed, and

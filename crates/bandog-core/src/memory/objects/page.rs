@@ -122,6 +122,7 @@ fn row(key: &Key, object: &Object, now: Moment) -> ObjectRow {
         Some(Content::Sorted(sorted)) => (Structure::Sorted, sorted.len()),
         Some(Content::Multimap(multimap)) => (Structure::Multimap(multimap.values()), multimap.len()),
         Some(Content::Bloom(_)) => (Structure::Bloom, 1),
+        Some(Content::Journal(journal)) => (Structure::Journal, journal.len()),
         None => (Structure::List, 0),
     };
     ObjectRow { key: key.clone(), structure, size: size as u64, ttl: object.expires.map(|at| at.since(now)) }

@@ -106,10 +106,10 @@ pub(super) fn move_elements(
 ) -> Result<Reply> {
     // Both structures are checked before the first change.
     objects.with(to, |object| object.change(|_: &mut List| Ok(Reply::Done)))?;
-    objects.with(key, |object| take::expire(object, Source::List(from), now))?;
+    objects.with(key, |object| take::expire(object, &Source::List(from), now))?;
     let mut moved = 0;
     while moved < at_most
-        && let Some(element) = objects.with(key, |object| take::pop(object, Source::List(from)))?
+        && let Some(element) = objects.with(key, |object| take::pop(object, &Source::List(from)))?
     {
         objects.with(to, |object| object.change(|list: &mut List| Ok(list::push(list, at, &[element.bytes]))))?;
         moved += 1;

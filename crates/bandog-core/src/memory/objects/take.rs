@@ -1,6 +1,7 @@
 //! Elements that are taken: they belong to their taker until they are settled or their lease expires.
 
 use super::{
+    journal::Journal,
     list,
     object::Object,
     sorted::Sorted,
@@ -23,27 +24,27 @@ pub(super) fn apply(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Mo
 fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> Result<Reply> {
     match op {
         TakeOp::Take { from, at_most, lease, once, done } => {
-            expire(object, *from, now)?;
+            expire(object, from, now)?;
             done.iter().for_each(|id| _ = object.taken.leases.remove(id));
             if let Some(reply) = object.taken.remembered(Some(once), now) {
                 return Ok(reply);
             }
             let mut elements = Vec::new();
             while elements.len() < *at_most as usize
-                && let Some(element) = pop(object, *from)?
+                && let Some(element) = pop(object, from)?
             {
                 let element = Delivered { deliveries: element.deliveries.saturating_add(1), ..element };
                 *last_id += 1;
-                let Delivered { bytes, deliveries, score } = element.clone();
-                elements.push(TakenElement { id: *last_id, delivery: deliveries, score, bytes });
-                object.taken.leases.insert(*last_id, Lease { element, from: *from, until: now + *lease });
+                let Delivered { bytes, deliveries, score, entry } = element.clone();
+                elements.push(TakenElement { id: *last_id, delivery: deliveries, score, entry, bytes });
+                object.taken.leases.insert(*last_id, Lease { element, from: from.clone(), until: now + *lease });
             }
             let reply = Reply::Taken(elements);
             object.taken.remember(Some(once), &reply, now);
             Ok(reply)
         }
         TakeOp::Settle { from, ids, end } => {
-            expire(object, *from, now)?;
+            expire(object, from, now)?;
             let mut flags = Vec::new();
             // The last one that was taken returns first, so that their order stays.
             for id in ids.iter().rev() {
@@ -57,18 +58,24 @@ fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> R
             Ok(Reply::Flags(flags))
         }
         TakeOp::Extend { from, ids, lease } => {
-            expire(object, *from, now)?;
+            expire(object, from, now)?;
             let until = now + *lease;
             let mut extend = |id| object.taken.leases.get_mut(id).map(|lease| lease.until = lease.until.max(until));
             Ok(Reply::Flags(ids.iter().map(|id| extend(id).is_some()).collect()))
         }
         TakeOp::Count(from) => {
-            expire(object, *from, now)?;
-            Ok(Reply::Queue { ready: object.ready(), taken: object.taken.leases.len() as u64 })
+            expire(object, from, now)?;
+            match from {
+                Source::Group(group) => {
+                    let (ready, taken) = (object.journal(|journal| journal.ready(group)), object.taken.count(from));
+                    Ok(Reply::Queue { ready, taken })
+                }
+                _ => Ok(Reply::Queue { ready: object.ready(), taken: object.taken.leases.len() as u64 }),
+            }
         }
         TakeOp::Peek(from, at_most) => {
-            expire(object, *from, now)?;
-            peek(object, *from, *at_most as usize)
+            expire(object, from, now)?;
+            peek(object, from, *at_most as usize)
         }
         // An operation on several objects is applied by `move_to`.
         TakeOp::MoveTo { .. } => Ok(Reply::Done),
@@ -76,11 +83,12 @@ fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> R
 }
 
 /// Makes elements available again whose lease has expired. It also checks the structure of the object.
-pub(super) fn expire(object: &mut Object, from: Source, now: Moment) -> Result<()> {
+pub(super) fn expire(object: &mut Object, from: &Source, now: Moment) -> Result<()> {
     match from {
         Source::List(_) => object.change(|_: &mut List| Ok(Reply::Done)),
         Source::Sorted(_) => object.change(|_: &mut Sorted| Ok(Reply::Done)),
         Source::Set => object.change(|_: &mut Set| Ok(Reply::Done)),
+        Source::Group(_) => object.change(|_: &mut Option<Journal>| Ok(Reply::Done)),
     }?;
     let leases = &mut object.taken.leases;
     let ids: Vec<u64> = leases.iter().filter(|(_, lease)| lease.until <= now).map(|(id, _)| *id).collect();
@@ -88,14 +96,14 @@ pub(super) fn expire(object: &mut Object, from: Source, now: Moment) -> Result<(
     for Lease { element, from, .. } in expired {
         match from {
             Source::List(_) => object.taken.again.push_back(element),
-            Source::Sorted(_) | Source::Set => give_back(object, from, element)?,
+            Source::Sorted(_) | Source::Set | Source::Group(_) => give_back(object, &from, element)?,
         }
     }
     Ok(())
 }
 
 fn settle(object: &mut Object, Lease { element, from, .. }: Lease, end: TakeEnd) -> Result<()> {
-    match (end, from) {
+    match (end, &from) {
         (TakeEnd::Done, _) => Ok(()),
         (TakeEnd::Again, Source::List(_)) => {
             object.taken.again.push_front(element);
@@ -105,22 +113,32 @@ fn settle(object: &mut Object, Lease { element, from, .. }: Lease, end: TakeEnd)
             object.taken.again.push_front(Delivered { deliveries: element.deliveries - 1, ..element });
             Ok(())
         }
-        (TakeEnd::Undelivered | TakeEnd::Again, _) => give_back(object, from, element),
+        (TakeEnd::Undelivered, Source::Group(_)) => {
+            give_back(object, &from, Delivered { deliveries: element.deliveries - 1, ..element })
+        }
+        (TakeEnd::Undelivered | TakeEnd::Again, _) => give_back(object, &from, element),
     }
 }
 
 /// Puts an element back where it was.
-fn give_back(object: &mut Object, from: Source, Delivered { bytes, score, .. }: Delivered) -> Result<()> {
+fn give_back(object: &mut Object, from: &Source, element: Delivered) -> Result<()> {
+    let Delivered { bytes, score, .. } = &element;
     match from {
-        Source::List(end) => object.change(|list: &mut List| Ok(list::push(list, end, &[bytes]))),
+        Source::List(end) => object.change(|list: &mut List| Ok(list::push(list, *end, std::slice::from_ref(bytes)))),
         Source::Set => object.change(|set: &mut Set| {
-            set.insert(bytes);
+            set.insert(bytes.clone());
             Ok(Reply::Done)
         }),
         Source::Sorted(_) => object.change(|sorted: &mut Sorted| {
             // A member that was inserted meanwhile keeps its new score.
-            if let (Some(score), false) = (score, sorted.contains(&bytes)) {
-                sorted.insert(score, &bytes);
+            if let (Some(score), false) = (score, sorted.contains(bytes)) {
+                sorted.insert(*score, bytes);
+            }
+            Ok(Reply::Done)
+        }),
+        Source::Group(group) => object.change(|journal: &mut Option<Journal>| {
+            if let Some(journal) = journal {
+                journal.give_back(group, element.clone());
             }
             Ok(Reply::Done)
         }),
@@ -129,7 +147,7 @@ fn give_back(object: &mut Object, from: Source, Delivered { bytes, score, .. }: 
 }
 
 /// Takes the next element out.
-pub(super) fn pop(object: &mut Object, from: Source) -> Result<Option<Delivered>> {
+pub(super) fn pop(object: &mut Object, from: &Source) -> Result<Option<Delivered>> {
     if let (Source::List(_), Some(element)) = (from, object.taken.again.pop_front()) {
         return Ok(Some(element));
     }
@@ -144,7 +162,7 @@ pub(super) fn pop(object: &mut Object, from: Source) -> Result<Option<Delivered>
             Ok(Reply::Done)
         }),
         Source::Sorted(end) => object.change(|sorted: &mut Sorted| {
-            popped = sorted.pop(end).map(|(member, score)| (member, Some(score)));
+            popped = sorted.pop(*end).map(|(member, score)| (member, Some(score)));
             Ok(Reply::Done)
         }),
         Source::Set => object.change(|set: &mut Set| {
@@ -152,12 +170,20 @@ pub(super) fn pop(object: &mut Object, from: Source) -> Result<Option<Delivered>
             popped = member.and_then(|member| set.take(&member)).map(|member| (member, None));
             Ok(Reply::Done)
         }),
+        Source::Group(group) => {
+            let mut popped = None;
+            object.change(|journal: &mut Option<Journal>| {
+                popped = journal.as_mut().and_then(|journal| journal.pop(group));
+                Ok(Reply::Done)
+            })?;
+            return Ok(popped);
+        }
     }?;
-    Ok(popped.map(|(bytes, score)| Delivered { bytes, deliveries: 0, score }))
+    Ok(popped.map(|(bytes, score)| Delivered { bytes, deliveries: 0, score, entry: None }))
 }
 
 /// The next elements, which stay where they are.
-fn peek(object: &mut Object, from: Source, at_most: usize) -> Result<Reply> {
+fn peek(object: &mut Object, from: &Source, at_most: usize) -> Result<Reply> {
     let again: Vec<Bytes> = object.taken.again.iter().map(|element| element.bytes.clone()).collect();
     match from {
         Source::List(end) => object.change(|list: &mut List| {
@@ -169,8 +195,9 @@ fn peek(object: &mut Object, from: Source, at_most: usize) -> Result<Reply> {
         }),
         Source::Sorted(end) => object.change(|sorted: &mut Sorted| {
             let last = i64::try_from(at_most).unwrap_or(i64::MAX) - 1;
-            Ok(Reply::List(sorted.slice(end, 0, last).into_iter().map(|(member, _)| member).collect()))
+            Ok(Reply::List(sorted.slice(*end, 0, last).into_iter().map(|(member, _)| member).collect()))
         }),
         Source::Set => object.change(|set: &mut Set| Ok(Reply::List(set.iter().take(at_most).cloned().collect()))),
+        Source::Group(group) => Ok(Reply::List(object.journal(|journal| journal.peek(group, at_most)))),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::{
     ClientId, Moment,
-    structures::{Bytes, Once, Reply, Source},
+    structures::{Bytes, EntryId, Once, Reply, Source},
 };
 
 /// The elements of an object that are taken, and the answers that are remembered.
@@ -29,6 +29,7 @@ pub(super) struct Delivered {
     pub(super) bytes: Bytes,
     pub(super) deliveries: u32,
     pub(super) score: Option<f64>,
+    pub(super) entry: Option<EntryId>,
 }
 
 #[derive(Debug)]
@@ -46,6 +47,11 @@ impl Taken {
     /// Whether answers are remembered.
     pub(super) fn has_answers(&self) -> bool {
         !self.answers.is_empty()
+    }
+
+    /// The number of elements that are taken from here.
+    pub(super) fn count(&self, from: &Source) -> u64 {
+        self.leases.values().filter(|lease| lease.from == *from).count() as u64
     }
 
     /// The number of elements of a list that were delivered before, and can be taken again.

@@ -89,7 +89,7 @@ impl Taker {
     }
 
     fn op(&self, part: &Part) -> TakeOp {
-        let (from, lease) = (self.from, self.lease);
+        let (from, lease) = (self.from.clone(), self.lease);
         match part {
             Part::Ends(ends) => TakeOp::Settle {
                 from,
@@ -266,7 +266,7 @@ impl Taker {
 
     /// Subscribes in the background.
     fn subscribe(&mut self) {
-        let (changed, from) = (self.changed.clone(), self.from);
+        let (changed, from) = (self.changed.clone(), self.from.clone());
         let (structures, key) = (self.object.store.structures.clone(), self.object.key.clone());
         self.subscribing = Some(Box::pin(async move {
             let notifier = Notifier::new(move || changed.notify_one());
