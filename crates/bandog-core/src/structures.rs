@@ -6,6 +6,7 @@
 mod journal;
 mod op;
 mod reply;
+mod terms;
 
 use std::{fmt::Debug, time::Duration};
 
@@ -14,11 +15,12 @@ use async_trait::async_trait;
 pub use self::{
     journal::{EntryId, GroupName, GroupRow, JournalOp, Keep, Start},
     op::{
-        Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Bytes, Combine, CounterOp, End, FieldOp, FloatOp,
-        ListOp, MapOp, MultimapOp, ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd,
-        TakeOp, ValueOp, Values,
+        Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Combine, CounterOp, End, FieldOp, FloatOp, ListOp,
+        MapOp, MultimapOp, ObjectOp, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, ValueOp,
+        Values,
     },
     reply::{Reply, TakenElement, Ttl},
+    terms::{Bytes, Once},
 };
 use crate::{Key, Notifier, Pattern, Result, Subscription};
 

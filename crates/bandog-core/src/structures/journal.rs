@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
-use super::{Bytes, Once};
+use super::terms::{Bytes, Once};
 use crate::{Error, Result};
 
 /// The id of an entry of a journal: the time of the store at which it was appended, in ms since 1970, and a number that

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::{GroupName, JournalOp};
-use crate::{Key, OperationId};
-
-/// The bytes of an element, a field or a value.
-pub type Bytes = Vec<u8>;
+use super::{
+    journal::{GroupName, JournalOp},
+    terms::{Bytes, Once},
+};
+use crate::Key;
 
 /// One operation on the object `key`. It is atomic.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,17 +109,6 @@ pub enum Values {
     Set,
     /// In the order of the insertions. Values may be equal.
     List,
-}
-
-/// Makes a write exact: the store remembers the answer, so a repeated write is not applied twice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Once {
-    /// The id of the operation.
-    pub id: OperationId,
-    /// The minimum time for which the store remembers the answer. A client repeats the operation only within this time.
-    pub remember: Duration,
-    /// The store may forget this client's operations on this object with lower numbers.
-    pub forget_before: u64,
 }
 
 /// Operations on an object as a whole. They include all keys of the object.

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{BloomSizes, Bytes, EntryId, GroupRow};
+use super::{
+    journal::{EntryId, GroupRow},
+    op::BloomSizes,
+    terms::Bytes,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// The remaining time of an object.
