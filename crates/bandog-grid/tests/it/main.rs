@@ -5,6 +5,7 @@
 mod calls;
 mod dropped;
 mod faults;
+mod journal;
 mod queue;
 mod topics;
 

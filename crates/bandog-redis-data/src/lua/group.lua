@@ -107,15 +107,19 @@ local function entries_of(taken, name)
     return found
 end
 
--- Creates the group if it is missing, and finds entries that the server has delivered to bandog and that `taken` does not have.
-local function ready_group(key, taken, again, name)
+-- Creates the group if it is missing, and finds entries that the server has delivered to bandog and that `taken` does not have,
+-- or that have no lease.
+local function ready_group(key, taken, leases, again, name)
     if not info(key, name) then
         redis.call('XGROUP', 'CREATE', key, name, '0')
     elseif redis.call('HEXISTS', taken, '#' .. name) == 1 then
         return
     end
     local known = {}
-    for _, entry in pairs(entries_of(taken, name)) do known[entry] = true end
+    for id, entry in pairs(entries_of(taken, name)) do
+        known[entry] = true
+        if not redis.call('ZSCORE', leases, id) then redis.call('ZADD', leases, 0, id) end
+    end
     for _, member in ipairs(redis.call('ZRANGEBYLEX', again, again_range(name))) do
         local _, score = unpacked(again_text(name, member))
         known[place(score)] = true

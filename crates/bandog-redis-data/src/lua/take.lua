@@ -181,13 +181,13 @@ if verb == 'take' then
         end
     end
     if #elements > 0 then return elements end
-    expire_leases()
     local ttl = math.max(ttl_for(taken, key), ttl_for(taken, again))
     if kind == 'stream' then
         if redis.call('EXISTS', key) == 0 then return {} end
-        ready_group(key, taken, again, ARGV[3])
+        ready_group(key, taken, leases, again, ARGV[3])
         redis.call('HDEL', taken, '#' .. ARGV[3])
     end
+    expire_leases()
     local id = tonumber(redis.call('GET', last) or '0')
     for _ = 1, tonumber(ARGV[4]) do
         local from, deliveries, score, bytes = next_element()
