@@ -6,7 +6,7 @@ use bandog_core::{
     ClientId, Error, Key, Pattern, Result,
     structures::{Cursor, ObjectRow, ObjectState, Page, Part, Structure, Values},
 };
-use bandog_redis_net::{Keys, ScriptForm, Servers, redis_glob};
+use bandog_redis_net::{Keys, ScriptForm, Servers, redis_glob, slot};
 use redis::{Cmd, Pipeline, Value};
 
 use crate::{
@@ -97,7 +97,8 @@ pub(crate) async fn objects(
         let Ok(name) = String::from_utf8(read::bytes(name)?) else { continue };
         let by = names::helper(&name);
         let name = if by.is_some() { names::object_of(&name).to_owned() } else { name };
-        let key = Key::new(name).ok().filter(|key| names::is_object(key.as_str()) && pattern.matches(key.as_str()));
+        let is_wanted = |name: &str| names::is_object(name) && pattern.matches(name) && is_in_one_slot(servers, name);
+        let key = Key::new(name).ok().filter(|key| is_wanted(key.as_str()));
         found.extend(key.map(|key| (key, by)));
     }
     let command = |(key, by): &(Key, Option<Helper>)| if by.is_some() { hidden::command(key) } else { shown(key) };
@@ -114,9 +115,18 @@ pub(crate) async fn objects(
 
 /// The object with this name, and what its helper keys show in addition.
 pub(crate) async fn describe(servers: &Servers, key: &Key) -> Result<Vec<ObjectState>> {
+    if !is_in_one_slot(servers, key.as_str()) {
+        return Ok(Vec::new());
+    }
     let mut replies = call(servers, &[shown(key), hidden::command(key)]).await?.into_iter();
     let row = row(key.clone(), replies.next().unwrap_or(Value::Nil))?;
     Ok(Hidden::read(replies.next().unwrap_or(Value::Nil))?.states(key, row))
+}
+
+/// Whether the keys of an object of this name are in one slot of a cluster. If not, no object has the name.
+fn is_in_one_slot(servers: &Servers, name: &str) -> bool {
+    let is_same = |key: &String| slot(key.as_bytes()) == slot(name.as_bytes());
+    !servers.is_cluster() || names::hidden(name).iter().all(is_same)
 }
 
 /// The command that reads the structure of an object from its own key.
