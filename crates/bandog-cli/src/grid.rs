@@ -1,4 +1,4 @@
-//! `bandog grid`: reads and writes the objects of programs: values, counters, maps, sets, lists and queues.
+//! `bandog grid`: reads and writes the objects of programs: values, counters, maps, sets, lists, queues, topics and others.
 
 mod call;
 mod codec;
@@ -14,7 +14,10 @@ use clap::Subcommand;
 
 use self::{
     call::{Limit, Of, apply},
-    verbs::{BitsVerb, BloomVerb, CounterVerb, ListVerb, MapVerb, MultimapVerb, SetVerb, SortedVerb, ValueVerb},
+    verbs::{
+        BitsVerb, BloomVerb, CounterVerb, JournalVerb, ListVerb, MapVerb, MultimapVerb, SetVerb, SortedVerb, TopicVerb,
+        ValueVerb,
+    },
 };
 use crate::{durations, exit_code::ExitCode, fault::Fault};
 
@@ -41,10 +44,11 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Output:
-  One result on each line: an element, a number, KEY<TAB>VALUE, or SCORE<TAB>VALUE.
+  One result on each line: an element, a number, KEY<TAB>VALUE, SCORE<TAB>VALUE
+  or ID<TAB>VALUE.
   Control characters are escaped, except in the result of a get or pop that goes to a
   file or a pipe. --json prints each result exactly, as an object on a line: value, key,
-  score, count, rank, bit; with kryo5 also type, the Java type. A result that the codec
+  score, count, rank, bit, id; with kryo5 also type, the Java type. A result that the codec
   cannot read is reported on standard error (with --json also printed, as `error`).
 
 Exit codes:
@@ -181,6 +185,31 @@ Examples:
     /// Work for other programs (RQueue, RBlockingQueue, RDeque).
     #[command(after_help = queue::HELP)]
     Queue(queue::Args),
+    /// Messages to the programs that are subscribed (RTopic).
+    #[command(after_help = "\
+Examples:
+  bandog grid topic prices subscribe             until it is ended
+  bandog grid topic prices subscribe --count 1   one message
+  bandog grid topic prices publish 'apple 5'     prints the number of subscribers that get it")]
+    Topic {
+        #[command(flatten)]
+        of: Of<TopicVerb>,
+        /// With `subscribe`: end after this number of messages.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        count: Option<u64>,
+    },
+    /// Entries that stay, for groups of programs (RStream, RReliableTopic).
+    #[command(after_help = "\
+Examples:
+  bandog grid journal payments append 'order 7'  prints the id of the entry
+  bandog grid journal payments list              ID<TAB>VALUE
+  bandog grid journal payments groups            GROUP<TAB>READY<TAB>TAKEN")]
+    Journal {
+        #[command(flatten)]
+        of: Of<JournalVerb>,
+        #[command(flatten)]
+        limit: Limit,
+    },
 }
 
 /// Runs the verb.
@@ -199,5 +228,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Object::Bits { of } => apply(of, async |it| verbs::bits(it, of.verb).await),
         Object::Bloom { of } => apply(of, async |it| verbs::bloom(it, of.verb).await),
         Object::Queue(args) => queue::run(args),
+        Object::Topic { of, count } => {
+            if count.is_some() && of.verb == TopicVerb::Publish {
+                return Err(Fault::usage("--count belongs to `subscribe`"));
+            }
+            apply(of, async |it| verbs::topic(it, of.verb, *count).await)
+        }
+        Object::Journal { of, limit } => apply(of, async |it| verbs::journal(it, of.verb, *limit).await),
     }
 }

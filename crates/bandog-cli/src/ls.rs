@@ -1,29 +1,27 @@
 //! `bandog ls`: the locks that are held, and the latches that are not open; or the objects of the store.
 
-use std::{
-    io::{self, BufWriter, Write},
-    time::Duration,
-};
-
-use bandog::Pattern;
-use serde::Serialize;
+use bandog::{Pattern, admin::Cursor};
+use bandog_page::ObjectJson;
 
 use crate::{
-    console::escaped,
     exit_code::ExitCode,
     fault::Fault,
+    object,
     print::{self, Format},
     row, runtime,
     store::{self, Store},
 };
+
+/// The number of names that the store examines in one request for objects.
+const EXAMINED: usize = 500;
 
 /// Lists the locks that are held now, and the latches that are not open, sorted by name.
 ///
 /// On Redis, a latch is listed if bandog has set it or counted it down in the last 30 days.
 ///
 /// With --objects, lists the objects of `bandog grid` and of Redisson: their type, their size (of a value in bytes, or else
-/// the number of elements) and the time until they expire. A counter and a bit set are values, a queue is a list, and on
-/// Redis, a lock that is held is a map.
+/// the number of elements) and the time until they expire. A counter, a bit set and a
+/// semaphore are values, and a queue is a list.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, one object per line:
@@ -82,33 +80,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             let none = if args.pattern == "*" { "no lock is held" } else { "no held lock or latch matches" };
             row::print(&locks, &latches, none, args.format, &store)
         }
-        None => row::print_unused(&[], args.format, &store),
+        None => row::print_unused(args.format, &store),
     }
-}
-
-/// An object. Scripts rely on the names of these fields.
-#[derive(Debug, Serialize)]
-struct ObjectJson {
-    name: String,
-    r#type: &'static str,
-    size: u64,
-    ttl_ms: Option<u64>,
-    store: String,
 }
 
 /// Prints the objects, sorted by name.
 fn objects(args: &Args, store: &Store) -> Result<ExitCode, Fault> {
-    let client = store.object_client()?;
-    let Some(structures) = client.structures() else {
-        return Err(Fault::usage(format!("{} has no objects; Redis and memory have them", store.redacted())));
-    };
-    let one = client.key("x").map_err(|error| store.fault(&error))?;
-    let prefix = one.as_str().strip_suffix('x').unwrap_or_default();
-    let pattern = Pattern::new(&args.pattern).after(prefix);
+    let (client, pattern) = (store.object_client()?, Pattern::new(&args.pattern));
     let mut found = runtime::block_on_with_io(async {
-        let (mut found, mut next) = (Vec::new(), Some(Default::default()));
+        let (mut found, mut next) = (Vec::new(), Some(Cursor::default()));
         while let Some(from) = next {
-            let (rows, after) = structures.objects(&pattern, &from).await.map_err(|error| store.fault(&error))?;
+            let page = client.objects(&pattern, &from, EXAMINED).await.map_err(|error| store.fault(&error))?;
+            let Some((rows, after)) = page else {
+                return Err(Fault::usage(format!("{} has no objects; Redis and memory have them", store.redacted())));
+            };
             found.extend(rows);
             next = after;
         }
@@ -117,31 +102,10 @@ fn objects(args: &Args, store: &Store) -> Result<ExitCode, Fault> {
     // A scan of Redis may return a key twice.
     found.sort_by(|one, other| one.key.cmp(&other.key));
     found.dedup_by(|one, other| one.key == other.key);
-    let objects = found.into_iter().map(|row| ObjectJson {
-        name: row.key.as_str().strip_prefix(prefix).unwrap_or(row.key.as_str()).to_owned(),
-        r#type: row.structure.name(),
-        size: row.size,
-        ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
-        store: store.redacted(),
-    });
-    let objects: Vec<_> = objects.collect();
-    print::done(if args.format.json { objects.iter().try_for_each(print::json) } else { table(&objects, store) })
-}
-
-/// Prints the name of the store, and a table with one line for each object.
-fn table(objects: &[ObjectJson], store: &Store) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    writeln!(out, "in {}", store.described())?;
-    if objects.is_empty() {
-        writeln!(out, "there is no object")?;
-        return out.flush();
-    }
-    let names: Vec<_> = objects.iter().map(|object| escaped(&object.name)).collect();
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("NAME".len());
-    writeln!(out, "{:width$}  {:13}  {:>10}  EXPIRES IN", "NAME", "TYPE", "SIZE")?;
-    for (name, ObjectJson { r#type, size, ttl_ms, .. }) in names.iter().zip(objects) {
-        let ttl = ttl_ms.map_or("never".to_owned(), |ms| row::remaining(Duration::from_millis(ms)));
-        writeln!(out, "{name:width$}  {type:13}  {size:>10}  {ttl}")?;
-    }
-    out.flush()
+    let text = || {
+        print::line(&format!("in {}", store.described()))?;
+        if found.is_empty() { print::line("there is no object") } else { object::table(&found) }
+    };
+    let json = || found.iter().try_for_each(|row| print::json(&ObjectJson::new(row, &store.redacted())));
+    print::done(if args.format.json { json() } else { text() })
 }

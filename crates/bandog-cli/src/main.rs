@@ -29,6 +29,7 @@ mod limit;
 mod lock;
 mod ls;
 mod man;
+mod object; // Prints the objects of programs.
 mod page; // The command `bandog page`: serves a web page about a store.
 mod print;
 mod process_tree;

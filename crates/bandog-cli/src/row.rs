@@ -48,24 +48,14 @@ pub(crate) fn print(
     print::done(if format.json { objects() } else { lines() })
 }
 
-/// Prints one lock with all holders and waiters.
-pub(crate) fn print_one(row: &Row, format: Format, store: &Store) -> Result<ExitCode, Fault> {
-    let rows = slice::from_ref(row);
-    print::done(if format.json { json(rows, store) } else { table(rows, &[], store).and_then(|()| all_clients(row)) })
+/// Prints one lock with all holders and waiters, for people.
+pub(crate) fn one(row: &Row, store: &Store) -> io::Result<()> {
+    table(slice::from_ref(row), &[], store).and_then(|()| all_clients(row))
 }
 
-/// Prints a count-down latch that is not open.
-pub(crate) fn print_latch(row: &LatchRow, format: Format, store: &Store) -> Result<ExitCode, Fault> {
-    let LatchRow { name, count } = row;
-    let text = || {
-        writeln!(
-            io::stdout().lock(),
-            "in {}\n{} is a latch, and its count is {count}",
-            store.described(),
-            escaped(name)
-        )
-    };
-    print::done(if format.json { print::json(&LockJson::latch(row, &store.redacted())) } else { text() })
+/// Prints a count-down latch that is not open, for people.
+pub(crate) fn latch(LatchRow { name, count }: &LatchRow, store: &Store) -> io::Result<()> {
+    print::line(&format!("in {}\n{} is a latch, and its count is {count}", store.described(), escaped(name)))
 }
 
 /// Prints the result of `bandog release` if the command has taken the lock from its holder. `row` is the lock as it was
@@ -84,16 +74,10 @@ pub(crate) fn print_not_taken(row: &Row, store: &Store) -> Result<ExitCode, Faul
     print::done(print::json(&Taken { freed: false, before: LockJson::new(row, &store.redacted()) }))
 }
 
-/// Prints the result of a query if the store does not exist yet. For a query of one lock, `rows` contains this lock as
-/// a free lock. For a query of all locks, `rows` is empty.
-pub(crate) fn print_unused(rows: &[Row], format: Format, store: &Store) -> Result<ExitCode, Fault> {
+/// Prints the result of a query for people if the store does not exist yet. With `--json`, there is no object.
+pub(crate) fn print_unused(format: Format, store: &Store) -> Result<ExitCode, Fault> {
     let text = || writeln!(io::stdout().lock(), "in {}\nno lock was ever taken here", store.described());
-    print::done(if format.json { json(rows, store) } else { text() })
-}
-
-/// Prints one object per line.
-fn json(rows: &[Row], store: &Store) -> io::Result<()> {
-    rows.iter().try_for_each(|row| print::json(&LockJson::new(row, &store.redacted())))
+    print::done(if format.json { Ok(()) } else { text() })
 }
 
 /// Prints the name of the store, and a table with one line for each lock and each latch, sorted by name.

@@ -1,19 +1,23 @@
-//! `bandog show`: the holders of one lock.
+//! `bandog show`: the holders of one lock, or the object with a name.
 
 use bandog::{
     Client, ErrorKind, Key,
-    admin::{LatchRow, Row},
+    admin::{LatchRow, ObjectRow, ObjectState, Row, Structure},
 };
+use bandog_page::LockJson;
+use serde::Serialize;
 
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
-    print::Format,
+    object::{self, Object},
+    print::{self, Format},
     row, runtime,
     store::{self, Store},
 };
 
-/// Shows the holders of a lock, the clients that wait for it, and why they wait. Also shows the count of a latch.
+/// Shows the holders of a lock, the clients that wait for it, and why they wait. Also shows the count of a latch, and an
+/// object of `bandog grid`: its type, size and ttl, and the command that reads it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json:
@@ -32,6 +36,9 @@ Fields of --json:
   waiters   like holder, with reason (why it waits): first the places of the lock's queue in their order, each
             with its owner and ahead (the number of places before it), then other clients that wait
   store
+  objects   of this name: name, type, size, ttl_ms, store, and command (which reads it); of a list, a set or a sorted
+            set also ready and taken (numbers of elements) and lease_ms (until the first lease expires); unsure, if
+            the data may be something else
 
 Exit codes: 0 printed, whether the lock is held or not; 64 wrong name or URL; 69 the store does not answer or does not \
 exist; 77 the store refuses the request, or its file is damaged.
@@ -41,7 +48,7 @@ Examples:
   bandog show deploy --json | jq -e .held
   bandog show -- -odd")]
 pub(crate) struct Args {
-    /// The lock's name; write a name that begins with `-` after `--`.
+    /// The name of the lock, latch or object; write a name that begins with `-` after `--`.
     name: String,
     #[command(flatten)]
     store: store::Args,
@@ -49,35 +56,122 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// The lock or the latch of this name in the store.
-enum Shown {
+/// What has this name in the store.
+struct Shown {
+    lock: LockOrLatch,
+    objects: Vec<Object>,
+}
+
+enum LockOrLatch {
     Lock(Row),
     /// A latch that is not open.
     Latch(LatchRow),
 }
 
-/// Prints the lock. Changes nothing.
+/// A name in JSON. Scripts rely on the names of these fields.
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    lock: LockJson<'a>,
+    objects: Vec<object::Json<'a>>,
+}
+
+/// Prints what has the name. Changes nothing.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let key = Key::new(&args.name).map_err(|error| store.fault(&error))?;
-    let row = runtime::block_on(async {
-        let Some(client) = store.connect_existing().await? else { return Ok(None) };
-        let row = client.show(&args.name).await;
-        match closed_latch(&client, &args.name, &row).await {
-            Some(latch) => Ok(Some(Shown::Latch(latch))),
-            None => row.map(|row| Some(Shown::Lock(row))).map_err(|error| {
-                let fault = store.fault(&error);
-                match error.kind() == ErrorKind::Denied && client.structures().is_some() {
-                    true => fault.with_line("`bandog ls --objects NAME` prints what it is, if it is an object"),
-                    false => fault,
-                }
-            }),
+    let shown = runtime::block_on_with_io(async {
+        match store.connect_existing().await? {
+            Some(client) => shown(&client, &key, &store).await.map(Some),
+            None => Ok(None),
         }
     })?;
-    match row {
-        Some(Shown::Latch(row)) => row::print_latch(&row, args.format, &store),
-        Some(Shown::Lock(row)) => row::print_one(&row, args.format, &store),
-        None => row::print_unused(&[Row::free(&key)], args.format, &store),
+    match shown {
+        None if !args.format.json => row::print_unused(args.format, &store),
+        shown => {
+            let none = || Shown { lock: LockOrLatch::Lock(Row::free(&key)), objects: Vec::new() };
+            shown.unwrap_or_else(none).print(args.format, &store)
+        }
+    }
+}
+
+/// What has this name.
+async fn shown(client: &Client, key: &Key, store: &Store) -> Result<Shown, Fault> {
+    let row = client.show(key.as_str()).await;
+    let found = match client.describe(key.as_str()).await {
+        Ok(found) => found.unwrap_or_default(),
+        // A user may have the rights for locks only.
+        Err(error) if error.kind() == ErrorKind::Denied => Vec::new(),
+        Err(error) => return Err(store.fault(&error)),
+    };
+    let has_ids = found.iter().any(|state| state.row.structure == Structure::Ids);
+    let latch = if !has_ids { closed_latch(client, key.as_str(), &row).await } else { None };
+    let object = |state: ObjectState| match role(&state.row, &row, latch.is_some(), store.is_setnx()) {
+        Role::Lock => None,
+        Role::Object => Some(Object { state, unsure: None }),
+        Role::Unknown(unsure) => Some(Object { state, unsure: Some(unsure) }),
+    };
+    let objects: Vec<_> = found.into_iter().filter_map(object).collect();
+    let is_foreign = |row: &Row| row.is_held() && row.kind.is_none();
+    let lock = match (latch, row) {
+        (Some(latch), _) => LockOrLatch::Latch(latch),
+        // A hash that is no lock is an object.
+        (None, Ok(row)) if is_foreign(&row) && !objects.is_empty() => LockOrLatch::Lock(Row::free(key)),
+        (None, Ok(row)) => LockOrLatch::Lock(row),
+        (None, Err(_)) if !objects.is_empty() => LockOrLatch::Lock(Row::free(key)),
+        (None, Err(error)) => return Err(store.fault(&error)),
+    };
+    Ok(Shown { lock, objects })
+}
+
+/// What the data with the name is.
+enum Role {
+    /// It is that of the lock.
+    Lock,
+    Object,
+    /// It is an object, or this.
+    Unknown(&'static str),
+}
+
+/// What an object is, given the lock of the same name. On Redis, a lock is a hash or a string, too.
+fn role(object: &ObjectRow, lock: &bandog::Result<Row>, may_be_latch: bool, is_setnx: bool) -> Role {
+    let has_hash = matches!(object.structure, Structure::Map | Structure::Multimap(_));
+    let has_string = object.structure == Structure::Value;
+    match lock {
+        Ok(row) if has_string && is_setnx && row.is_held() && row.fence().is_none() => {
+            Role::Unknown("a lock, because each string is one with ?layout=setnx")
+        }
+        Ok(row) if row.kind.is_some() && (has_hash || has_string) => Role::Lock,
+        // An offer of a free lock to waiting clients, or a lock that was just released.
+        Ok(row) if !row.is_held() && (has_hash || has_string && is_setnx) => Role::Lock,
+        _ if has_string && may_be_latch => Role::Unknown("a latch of another program, which is a number, too"),
+        Ok(_) | Err(_) => Role::Object,
+    }
+}
+
+impl Shown {
+    fn print(&self, format: Format, store: &Store) -> Result<ExitCode, Fault> {
+        let name = store.redacted();
+        if format.json {
+            let lock = match &self.lock {
+                LockOrLatch::Lock(row) => LockJson::new(row, &name),
+                LockOrLatch::Latch(row) => LockJson::latch(row, &name),
+            };
+            let objects = self.objects.iter().map(|object| object.json(&name)).collect();
+            return print::done(print::json(&Json { lock, objects }));
+        }
+        let is_certain = self.objects.iter().any(|object| object.unsure.is_none());
+        let lock = match &self.lock {
+            LockOrLatch::Latch(row) => row::latch(row, store),
+            LockOrLatch::Lock(row)
+                if is_certain && !row.is_held() && row.kind.is_none() && row.waiting().count() == 0 =>
+            {
+                print::line(&format!("in {}", store.described()))
+            }
+            LockOrLatch::Lock(row) => row::one(row, store),
+        };
+        let objects = || if self.objects.is_empty() { Ok(()) } else { object::print(&self.objects) };
+        print::done(lock.and_then(|()| objects()))
     }
 }
 

@@ -174,6 +174,11 @@ impl Store {
         prefix.map_or(store.clone(), |prefix| format!("{store}?prefix={prefix}"))
     }
 
+    /// Whether the locks of the store are strings.
+    pub(crate) fn is_setnx(&self) -> bool {
+        split_options(&self.url).1.trim_start_matches('?').split('&').any(|option| option == "layout=setnx")
+    }
+
     /// The URL without its password, for messages.
     pub(crate) fn redacted(&self) -> String {
         bandog::admin::redact(&self.url)

@@ -104,7 +104,7 @@ macro_rules! each_object_law {
             take_expires take_is_exact take_confirms_earlier_ones take_lease_is_extended take_of_sorted_sets_and_sets
             take_of_many_takers_is_exclusive take_notifies_subscribers take_moves_to_another_list
             whole_object_expires_with_its_parts whole_queue_expires_with_taken_elements whole_object_is_deleted_with_its_parts whole_object_persists
-            other_structures_are_refused a_batch_answers_each_operation objects_are_listed any_bytes_are_kept
+            other_structures_are_refused a_batch_answers_each_operation objects_are_listed an_object_is_described any_bytes_are_kept
             random_operations_agree_with_the_reference
         }
     };

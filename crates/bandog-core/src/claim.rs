@@ -61,6 +61,12 @@ impl ClientId {
         };
         number.parse::<u64>().is_ok() && Uuid::parse_str(uuid).is_ok_and(|uuid| uuid.get_version_num() == 8)
     }
+
+    /// Whether this text has the format of an owner, which Redisson has, too: a UUID of 36 characters, a colon and a number.
+    pub fn is_owner(text: &str) -> bool {
+        let Some((uuid, number)) = text.split_once(':') else { return false };
+        uuid.len() == 36 && Uuid::try_parse(uuid).is_ok() && number.parse::<i64>().is_ok()
+    }
 }
 
 /// Parses the format of `Display`. Any other text is refused with [`ErrorKind::Misused`](crate::ErrorKind::Misused).

@@ -24,7 +24,7 @@ use crate::{
     Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
-    structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures, millis},
+    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures, millis},
 };
 
 /// Maximum number of names in a part of all names.
@@ -303,10 +303,21 @@ impl Structures for Memory {
         objects::page(&state.objects, key, part, from, about)
     }
 
-    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+    async fn objects(
+        &self,
+        pattern: &Pattern,
+        from: &Cursor,
+        about: usize,
+    ) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
         let (mut state, now) = self.state_and_time();
         state.objects.expire(now);
-        objects::objects(&state.objects, pattern, from, now)
+        objects::objects(&state.objects, pattern, from, about, now)
+    }
+
+    async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>> {
+        let (mut state, now) = self.state_and_time();
+        state.objects.expire(now);
+        Ok(objects::describe(&state.objects, key, now).into_iter().collect())
     }
 
     async fn subscribe_elements(&self, key: &Key, _: Source, notifier: Notifier) -> Result<Subscription> {

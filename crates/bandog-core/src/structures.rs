@@ -68,6 +68,26 @@ pub struct ObjectRow {
     pub ttl: Option<Duration>,
 }
 
+/// An object for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectState {
+    /// The object, as in a list.
+    pub row: ObjectRow,
+    /// The elements of a list, a set or a sorted set. None for other structures.
+    pub elements: Option<Elements>,
+}
+
+/// The elements of a list, a set or a sorted set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elements {
+    /// The number of elements that can be taken, with those whose lease has expired.
+    pub ready: u64,
+    /// The number of elements that are taken.
+    pub taken: u64,
+    /// The time until the first lease of a taken element expires. None: no element is taken.
+    pub lease: Option<Duration>,
+}
+
 /// Objects with shared data.
 ///
 /// An operation is atomic. A write that is not marked as exact ([`Once`]) might have been applied if its answer was lost
@@ -97,11 +117,20 @@ pub trait Structures: Debug + Send + Sync + 'static {
     /// As [`Structures::run`].
     async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page>;
 
-    /// A page of the objects whose names match, for operators. It may be empty although more pages follow.
+    /// A page of the objects whose names match, for operators. The store examines about this number of names, whether they
+    /// match or not, so the page may be empty although more pages follow.
     ///
     /// # Errors
     /// As [`Structures::run`].
-    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)>;
+    async fn objects(&self, pattern: &Pattern, from: &Cursor, about: usize)
+    -> Result<(Vec<ObjectRow>, Option<Cursor>)>;
+
+    /// The object with this name, for operators. Nothing is changed. There are several if the name has data of another
+    /// program or of a lock, and in addition elements that are taken or a Bloom filter without items.
+    ///
+    /// # Errors
+    /// As [`Structures::run`].
+    async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>>;
 
     /// Calls `notifier` whenever elements may have become available in this object, until the subscription is dropped. A
     /// backend may notify without a reason. Callers poll in addition, because a lease can expire without a notification.

@@ -75,7 +75,7 @@ impl Hub {
 ///
 /// A message is not stored: it reaches each subscriber that is connected at this moment, at most once. The messages of one
 /// publisher keep their order. A subscriber gets an [`Event::Gap`] where messages may be missing. For messages that must not
-/// be lost, use a [`Queue`](crate::Queue).
+/// be lost, use a [`Queue`](crate::Queue) or a [`Journal`](crate::Journal).
 ///
 /// In a cluster, a message of a topic is sent to all nodes, and one of a sharded topic to the nodes that have the slot of the
 /// name. So sharded topics carry more messages. A plain and a sharded topic with the same name are two topics.

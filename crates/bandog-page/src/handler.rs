@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use bandog_core::structures::Cursor;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     Request, StatusCode,
@@ -14,7 +15,7 @@ use hyper::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
     access::{self, Hosts},
@@ -22,7 +23,8 @@ use crate::{
     digest::Bar,
     fresh::{Fetched, Fresh, Known},
     histories::{Histories, Marked},
-    query::Wanted,
+    objects,
+    query::{Wanted, WantedObjects},
     reply::{self, Reply},
     route::{Route, Verb},
     snapshot::{Counts, Job, Snapshot},
@@ -84,6 +86,8 @@ pub(crate) struct Shared<S> {
     jobs: Arc<Fresh<Snapshot>>,
     /// The locks as JSON.
     locks: Fresh<Vec<Box<RawValue>>>,
+    /// The permit of the request for objects that queries the store.
+    object_turn: Semaphore,
     /// The nodes and the pauses as JSON.
     nodes: Fresh<Box<RawValue>>,
     /// The starts of jobs in the next hour.
@@ -124,6 +128,14 @@ struct LocksPart<'a> {
     total: usize,
 }
 
+/// Some of the objects.
+#[derive(Serialize)]
+struct ObjectsPart {
+    objects: Vec<Box<RawValue>>,
+    /// The cursor of the next objects. None after the last ones.
+    next: Option<String>,
+}
+
 /// General data about the page.
 #[derive(Serialize)]
 struct About<'a> {
@@ -134,6 +146,8 @@ struct About<'a> {
     acts: bool,
     /// Whether the path `metrics` exists.
     metrics: bool,
+    /// Whether the store has objects.
+    objects: bool,
 }
 
 impl<S> Clone for Handler<S> {
@@ -155,6 +169,7 @@ impl<S: Source> Handler<S> {
         let shared = Shared {
             jobs: Arc::default(),
             locks: Fresh::for_multiple(SCAN_MULTIPLE),
+            object_turn: Semaphore::new(1),
             nodes: Fresh::default(),
             timeline: Fresh::for_multiple(TIMELINE_MULTIPLE),
             summary: Fresh::default(),
@@ -199,6 +214,7 @@ impl<S: Source> Handler<S> {
             Route::About => Ok(self.about()),
             Route::Jobs(wanted) => self.jobs(wanted).await,
             Route::Locks(wanted) => self.locks(&wanted).await,
+            Route::Objects(wanted) => self.objects(&wanted).await,
             Route::Nodes => self.rows(self.nodes().await, "nodes"),
             Route::Summary => self.rows(self.summary().await, "summary"),
             Route::Job(name) => self.job(&name).await,
@@ -276,6 +292,19 @@ impl<S: Source> Handler<S> {
         self.shared.locks.get(|| aside(in_time(SCAN_TIME, async move { source.locks().await }))).await
     }
 
+    /// The response with some of the objects. One request at a time queries the store.
+    async fn objects(&self, wanted: &WantedObjects) -> Result<Reply, Trouble> {
+        let Ok(Ok(turn)) = timeout(SCAN_PATIENCE, self.shared.object_turn.acquire()).await else {
+            let message = "other requests for objects are in progress: retry later";
+            return Err(Trouble::new(StatusCode::TOO_MANY_REQUESTS, "busy", message));
+        };
+        let (source, pattern) = (&*self.shared.source, &wanted.pattern);
+        let step = |from| async move { in_time(STORE_TIME, source.objects(pattern, &from, objects::STEP)).await };
+        let (objects, next) = objects::part(wanted, step).await?;
+        drop(turn);
+        Ok(self.written(SystemTime::now(), ObjectsPart { objects, next: next.map(|Cursor(next)| next) }))
+    }
+
     /// The nodes and the pauses as JSON.
     async fn nodes(&self) -> Fetched<Box<RawValue>> {
         let source = Arc::clone(&self.shared.source);
@@ -341,8 +370,9 @@ impl<S: Source> Handler<S> {
     /// The response with general data about the page.
     fn about(&self) -> Reply {
         let (now, version) = (text(SystemTime::now()), env!("CARGO_PKG_VERSION"));
-        let (acts, metrics) = (self.config.token.is_some(), self.config.metrics.is_some());
-        reply::json(StatusCode::OK, &About { now, version, store: self.shared.source.store(), acts, metrics })
+        let (source, acts, metrics) = (&self.shared.source, self.config.token.is_some(), self.config.metrics.is_some());
+        let about = About { now, version, store: source.store(), acts, metrics, objects: source.has_objects() };
+        reply::json(StatusCode::OK, &about)
     }
 
     /// The response with the metrics of the process.

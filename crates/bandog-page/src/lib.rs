@@ -1,4 +1,4 @@
-//! A web page with the jobs, runs and held locks of one store, and the same data as JSON for programs.
+//! A web page with the jobs, runs, held locks and objects of one store, and the same data as JSON for programs.
 //!
 //! The command `bandog page` serves this page. This crate makes the page a part of your own service: [`Page::answer`]
 //! takes a request of hyper or axum and returns the response. The page needs no files and no build step. Its scripts
@@ -66,6 +66,8 @@ mod fresh;
 mod handler;
 mod histories;
 mod lock_json;
+mod object_json;
+mod objects;
 mod over_store;
 mod pace;
 mod page_type;
@@ -82,6 +84,7 @@ mod wait_reason;
 pub use self::{
     access::HostName,
     lock_json::{LockJson, MemberJson},
+    object_json::ObjectJson,
     page_type::Page,
     reply::Reply,
     serve::Serving,

@@ -175,7 +175,7 @@ fn limit(kind: Kind) -> Option<u32> {
 }
 
 /// A duration in milliseconds.
-fn millis(time: Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use bandog_core::{ClientId, Error, ErrorKind, Member, Pattern};
+use bandog_core::{ClientId, Error, ErrorKind, Member, Pattern, structures::Cursor};
 use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
 use bandog_sync::Client;
 use hyper::StatusCode;
 use serde_json::{json as value, value::RawValue};
 
 use crate::{
-    LockJson,
-    source::{Act, Answer, Source, Target, Trouble, json},
+    LockJson, ObjectJson,
+    source::{Act, Answer, ObjectsPage, Source, Target, Trouble, json},
 };
 
 /// A store, queried through a client.
@@ -55,6 +55,17 @@ impl Source for OverStore {
         let locks = self.client.list(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
         let latches = self.client.list_latches(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
         LockJson::all(&locks, &latches, &self.store).iter().map(json).collect()
+    }
+
+    fn has_objects(&self) -> bool {
+        self.client.structures().is_some()
+    }
+
+    async fn objects(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<ObjectsPage, Trouble> {
+        let page = self.client.objects(pattern, from, about).await.map_err(|error| Trouble::of(&error))?;
+        let (rows, next) = page.ok_or_else(Trouble::nothing_here)?;
+        let rows = rows.iter().map(|row| json(&ObjectJson::new(row, &self.store))).collect::<Result<_, _>>()?;
+        Ok((rows, next))
     }
 
     async fn nodes(&self) -> Answer {

@@ -15,10 +15,11 @@ use crate::{
 
 /// The page over one store. All clones share the answers of the store, so the store is queried once for all clones.
 ///
-/// A page needs a tokio runtime with time enabled. The load of the store does not depend on the number of clients. The
+/// A page needs a tokio runtime with time enabled, and for objects with I/O. The load of the store does not depend on the number of clients. The
 /// page queries the store for the list of jobs, for the nodes and for the locks. It sends each of these three queries
 /// at most once a second, and less often if the query takes long. It queries the histories of single jobs at most 100
-/// times a second.
+/// times a second. It reads objects only when a client requests them, for one request at a time, and each request
+/// examines a limited number of names.
 #[derive(Clone)]
 pub struct Page {
     handler: Handler<OverStore>,

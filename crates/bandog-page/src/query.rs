@@ -1,5 +1,6 @@
 //! The query of a URL.
 
+use bandog_core::{Pattern, structures::Cursor};
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 
@@ -20,6 +21,14 @@ pub(crate) struct Wanted {
     pub(crate) limit: Option<usize>,
 }
 
+/// The requested objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WantedObjects {
+    pub(crate) pattern: Pattern,
+    /// Where the page begins.
+    pub(crate) from: Cursor,
+}
+
 /// The filter for the state of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum StateFilter {
@@ -34,15 +43,10 @@ impl Wanted {
     /// Parses `name=…&is=…&offset=…&limit=…`; each parameter is optional, and other parameters are ignored.
     pub(crate) fn read(query: Option<&str>) -> Result<Self, Trouble> {
         let mut wanted = Self::default();
-        for pair in query.unwrap_or_default().split('&') {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for (key, value) in pairs(query) {
             let number = || value.parse::<usize>().map_err(|_| wrong(format!("`{key}` must be a number")));
             match key {
-                "name" => {
-                    let text = value.replace('+', " ");
-                    let text = percent_decode_str(&text).decode_utf8();
-                    wanted.name = text.map_err(|_| wrong("`name` must be UTF-8 text"))?.to_lowercase();
-                }
+                "name" => wanted.name = decoded(key, value)?.to_lowercase(),
                 "is" => wanted.is = StateFilter::read(value)?,
                 "offset" => wanted.offset = number()?,
                 "limit" => match number()? {
@@ -56,6 +60,21 @@ impl Wanted {
     }
 }
 
+impl WantedObjects {
+    /// Parses `name=…&cursor=…`; each parameter is optional, and other parameters are ignored.
+    pub(crate) fn read(query: Option<&str>) -> Result<Self, Trouble> {
+        let (mut name, mut from) = (String::new(), Cursor::default());
+        for (key, value) in pairs(query) {
+            match key {
+                "name" => name = decoded(key, value)?,
+                "cursor" => from = Cursor(decoded(key, value)?),
+                _ => {}
+            }
+        }
+        Ok(Self { pattern: Pattern::new(format!("*{name}*")), from })
+    }
+}
+
 impl StateFilter {
     fn read(text: &str) -> Result<Self, Trouble> {
         match text {
@@ -66,6 +85,18 @@ impl StateFilter {
             _ => Err(wrong("`is` must be one of all, running, paused, failing")),
         }
     }
+}
+
+/// The parameters and their encoded values.
+fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+/// The decoded value of this parameter.
+fn decoded(key: &str, value: &str) -> Result<String, Trouble> {
+    let text = value.replace('+', " ");
+    let text = percent_decode_str(&text).decode_utf8().map_err(|_| wrong(format!("`{key}` must be UTF-8 text")))?;
+    Ok(text.into_owned())
 }
 
 /// The error for a wrong parameter in the query.

@@ -4,7 +4,7 @@ use hyper::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    query::Wanted,
+    query::{Wanted, WantedObjects},
     reply::{ASSETS, Asset},
     source::{Target, Trouble},
 };
@@ -31,6 +31,8 @@ pub(crate) enum Route {
     History(String),
     /// A part of the locks, or all locks.
     Locks(Wanted),
+    /// Some of the objects.
+    Objects(WantedObjects),
     /// The nodes and the pauses.
     Nodes,
     /// The figures above the list of jobs.
@@ -80,6 +82,7 @@ impl Route {
             ["metrics"] => Self::Figures,
             ["api", "about"] => Self::About,
             ["api", "locks"] => Self::Locks(Wanted::read(query)?),
+            ["api", "objects"] => Self::Objects(WantedObjects::read(query)?),
             ["api", "nodes"] => Self::Nodes,
             ["api", "summary"] => Self::Summary,
             ["api", "jobs"] => Self::Jobs(Wanted::read(query)?),

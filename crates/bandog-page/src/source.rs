@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Error, ErrorKind};
+use bandog_core::{Error, ErrorKind, Pattern, structures::Cursor};
 use bandog_cron::Time;
 use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
@@ -11,6 +11,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 /// Rows as JSON, or an error.
 pub(crate) type Answer = Result<Box<RawValue>, Trouble>;
+
+/// A page of objects, and where the next one begins. None after the last page.
+pub(crate) type ObjectsPage = (Vec<Box<RawValue>>, Option<Cursor>);
 
 /// Jobs, runs and locks of one store. Each call queries the store.
 pub(crate) trait Source: Send + Sync + 'static {
@@ -25,6 +28,15 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn fires(&self, within: Duration, most: usize) -> impl Future<Output = Result<Vec<Fire>, Trouble>> + Send;
     /// The locks that are held, and the latches that are not open.
     fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
+    /// Whether the store has objects.
+    fn has_objects(&self) -> bool;
+    /// A page of the objects whose names match. The store examines about this number of names.
+    fn objects(
+        &self,
+        pattern: &Pattern,
+        from: &Cursor,
+        about: usize,
+    ) -> impl Future<Output = Result<ObjectsPage, Trouble>> + Send;
     /// The nodes that run jobs, and the pauses of jobs that are in force now.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
     /// Executes an action, and returns the result.

@@ -8,6 +8,7 @@ mod fuzz;
 mod limits;
 mod load;
 mod mounted;
+mod objects;
 mod pages;
 
 use std::{net::SocketAddr, sync::Arc};

@@ -9,7 +9,12 @@ fn own(prefix: &str, name: &str) -> String {
 
 /// The key `{name}:suffix`. If the name contains a brace, it is taken as it is.
 pub(crate) fn suffixed(name: &str, suffix: &str) -> String {
-    if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
+    format!("{}:{suffix}", tag(name))
+}
+
+/// The name in the keys that have a suffix: another name that has the same keys, if it is not this one.
+pub(crate) fn tag(name: &str) -> String {
+    if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }
 
 /// The key with the sizes of a Bloom filter.
@@ -36,6 +41,11 @@ pub(crate) fn multimap_ttls(name: &str, values: Values) -> String {
 /// The answers of operations with an id that are remembered.
 pub(crate) fn answers(name: &str) -> String {
     own("bandog:ops", name)
+}
+
+/// The operations on a latch with this name.
+pub(crate) fn latch_operations(name: &str) -> String {
+    if name.contains('{') { format!("bandog:ops:{name}") } else { answers(name) }
 }
 
 /// Elements of a list or a journal that were delivered before and can be taken again.
@@ -97,6 +107,33 @@ pub(crate) fn object_of(key: &str) -> &str {
     if is_helper && name.contains('{') { inside(name) } else { key }
 }
 
+/// A key that shows an object whose own key does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Helper {
+    /// The sizes of a Bloom filter without items.
+    Sizes,
+    /// The elements that are taken.
+    Taken,
+    /// The elements that were delivered before.
+    Again,
+}
+
+/// The kind of such a key. None for another key.
+pub(crate) fn helper(key: &str) -> Option<Helper> {
+    match key.strip_prefix("bandog:").and_then(|rest| rest.split_once(':')) {
+        Some(("taken", _)) => Some(Helper::Taken),
+        Some(("again", _)) => Some(Helper::Again),
+        Some(_) => None,
+        None => (key.ends_with(":config") && object_of(key) != key).then_some(Helper::Sizes),
+    }
+}
+
+/// The keys of an object that show it although its own key does not exist, in the order of the script `hidden`.
+pub(crate) fn hidden(name: &str) -> [String; 5] {
+    let [own, taken, leases, again, ..] = take(name);
+    [own, bloom_config(name), taken, again, leases]
+}
+
 /// Whether this can be the name of an object: not that of a helper key of objects, locks or schedules.
 pub(crate) fn is_object(key: &str) -> bool {
     let is_of_locks = ["bandog:", "redisson_"].iter().any(|prefix| key.starts_with(prefix))
@@ -113,6 +150,20 @@ fn inside(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_show_an_object_lead_to_its_name() {
+        for name in ["q", "a b", "a{b}", "{b}c", "a:b"] {
+            let [_, config, taken, again, leases] = hidden(name);
+            for (key, kind) in [(config, Helper::Sizes), (taken, Helper::Taken), (again, Helper::Again)] {
+                assert_eq!((helper(&key), object_of(&key)), (Some(kind), name), "{key}");
+            }
+            assert_eq!(helper(&leases), None);
+        }
+        for key in ["config", "a:config", "bandog:client:x", "{x}:zGp2RnUc2cZchMHly8iqUA", "q"] {
+            assert_eq!(helper(key), None, "{key}");
+        }
+    }
 
     #[test]
     fn helper_keys_are_no_objects() {

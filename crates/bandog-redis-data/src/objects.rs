@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use bandog_core::{
     Error, Key, Notifier, Pattern, Result, Subscription,
-    structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures},
+    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
 };
 use bandog_redis_net::{Keys, Options, ScriptForm, Servers, slot};
 use redis::Pipeline;
@@ -92,8 +92,17 @@ impl Structures for RedisObjects {
         pages::page(&self.servers, key, part, from, about).await.map_err(|error| error.at(key))
     }
 
-    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
-        pages::objects(&self.servers, pattern, from).await
+    async fn objects(
+        &self,
+        pattern: &Pattern,
+        from: &Cursor,
+        about: usize,
+    ) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+        pages::objects(&self.servers, pattern, from, about).await
+    }
+
+    async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>> {
+        pages::describe(&self.servers, key).await.map_err(|error| error.at(key))
     }
 
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {

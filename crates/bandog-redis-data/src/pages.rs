@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use bandog_core::{
-    Error, Key, Pattern, Result,
-    structures::{Cursor, ObjectRow, Page, Part, Structure, Values},
+    ClientId, Error, Key, Pattern, Result,
+    structures::{Cursor, ObjectRow, ObjectState, Page, Part, Structure, Values},
 };
-use bandog_redis_net::{Keys, ScriptForm, Servers, redis_glob};
+use bandog_redis_net::{Keys, ScriptForm, Servers, redis_glob, slot};
 use redis::{Cmd, Pipeline, Value};
 
-use crate::{command::Command, names, read, scripts::SCRIPTS};
-
-/// The number of keys that one SCAN examines.
-const SCANNED: usize = 500;
+use crate::{
+    command::Command,
+    hidden::{self, Hidden},
+    names::{self, Helper},
+    read,
+    scripts::SCRIPTS,
+};
 
 /// A page of an object. The cursor is that of Redis, or the number of elements on the earlier pages.
 pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
@@ -68,6 +71,7 @@ pub(crate) async fn objects(
     servers: &Servers,
     pattern: &Pattern,
     Cursor(from): &Cursor,
+    about: usize,
 ) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
     let (at, cursor) = match from.split_once(' ') {
         Some((at, cursor)) => (at.parse().map_err(|_| bad_cursor())?, cursor),
@@ -77,7 +81,8 @@ pub(crate) async fn objects(
     let masters = servers.masters().await?;
     let Some(master) = masters.get(at) else { return Ok((Vec::new(), None)) };
     let mut scan = Pipeline::with_capacity(1);
-    scan.cmd("SCAN").arg(cursor).arg("MATCH").arg(redis_glob(pattern)).arg("COUNT").arg(SCANNED);
+    // The names of helper keys contain the name of their object.
+    scan.cmd("SCAN").arg(cursor).arg("MATCH").arg(format!("*{}*", redis_glob(pattern))).arg("COUNT").arg(about.max(1));
     let reply = read::checked(master.link().call(scan).await?.into_iter().next().unwrap_or(Value::Nil))?;
     let Ok([next, names]) = <[Value; 2]>::try_from(read::each(reply)?) else { return Err(bad_cursor()) };
     let next = String::from_utf8(read::bytes(next)?).map_err(|_| bad_cursor())?;
@@ -86,37 +91,74 @@ pub(crate) async fn objects(
         ("0", false) => None,
         (cursor, _) => Some(format!("{at} {cursor}")),
     };
-    let mut keys = Vec::new();
+    let mut found = Vec::new();
     for name in read::each(names)? {
         // Keys that are not text are those of other programs.
-        let name = String::from_utf8(read::bytes(name)?).ok().filter(|name| names::is_object(name));
-        keys.extend(name.and_then(|name| Key::new(name).ok()).filter(|key| pattern.matches(key.as_str())));
+        let Ok(name) = String::from_utf8(read::bytes(name)?) else { continue };
+        let by = names::helper(&name);
+        let name = if by.is_some() { names::object_of(&name).to_owned() } else { name };
+        let is_wanted = |name: &str| names::is_object(name) && pattern.matches(name) && is_in_one_slot(servers, name);
+        let key = Key::new(name).ok().filter(|key| is_wanted(key.as_str()));
+        found.extend(key.map(|key| (key, by)));
     }
-    let describe = |key: &Key| {
-        let name = key.as_str();
-        let args = [names::bloom_config(name), names::allocation(name), names::suffixed(name, "")];
-        Command::script(&SCRIPTS.describe, [name.to_owned()]).args(args)
-    };
-    let commands: Vec<_> = keys.iter().map(describe).collect();
+    let command = |(key, by): &(Key, Option<Helper>)| if by.is_some() { hidden::command(key) } else { shown(key) };
+    let replies = call(servers, &found.iter().map(command).collect::<Vec<_>>()).await?;
+    let mut rows = Vec::new();
+    for ((key, by), reply) in found.into_iter().zip(replies) {
+        rows.extend(match by {
+            None => row(key, reply)?,
+            Some(by) => Hidden::read(reply)?.row_by(key, by),
+        });
+    }
+    Ok((rows, next.map(Cursor)))
+}
+
+/// The object with this name, and what its helper keys show in addition.
+pub(crate) async fn describe(servers: &Servers, key: &Key) -> Result<Vec<ObjectState>> {
+    if !is_in_one_slot(servers, key.as_str()) {
+        return Ok(Vec::new());
+    }
+    let mut replies = call(servers, &[shown(key), hidden::command(key)]).await?.into_iter();
+    let row = row(key.clone(), replies.next().unwrap_or(Value::Nil))?;
+    Ok(Hidden::read(replies.next().unwrap_or(Value::Nil))?.states(key, row))
+}
+
+/// Whether the keys of an object of this name are in one slot of a cluster. If not, no object has the name.
+fn is_in_one_slot(servers: &Servers, name: &str) -> bool {
+    let is_same = |key: &String| slot(key.as_bytes()) == slot(name.as_bytes());
+    !servers.is_cluster() || names::hidden(name).iter().all(is_same)
+}
+
+/// The command that reads the structure of an object from its own key.
+fn shown(key: &Key) -> Command {
+    let name = key.as_str();
+    let args =
+        [names::bloom_config(name), names::allocation(name), names::suffixed(name, ""), names::latch_operations(name)];
+    Command::script(&SCRIPTS.describe, [name.to_owned()]).args(args)
+}
+
+/// The replies to these scripts, in one round trip to each server.
+async fn call(servers: &Servers, commands: &[Command]) -> Result<Vec<Value>> {
+    if commands.is_empty() {
+        return Ok(Vec::new());
+    }
     let pack = |form: ScriptForm| {
         let mut pipe = Pipeline::with_capacity(commands.len());
         commands.iter().for_each(|command| _ = pipe.add_command(command.in_form(form)));
         pipe
     };
-    if keys.is_empty() {
-        return Ok((Vec::new(), next.map(Cursor)));
-    }
     let replies = servers.call_scripts(servers.deadline(), Keys::OfScripts, pack).await?;
-    let mut rows = Vec::new();
-    for (key, reply) in keys.into_iter().zip(replies) {
-        rows.extend(row(key, read::checked(reply?)?)?);
-    }
-    Ok((rows, next.map(Cursor)))
+    replies.into_iter().map(|reply| read::checked(reply?)).collect()
 }
 
-/// The row of an object. None if it has gone, or has a type that no object has.
+/// The row of an object. None if it has gone, is a lock or a latch, or has a type that no object has.
 fn row(key: Key, reply: Value) -> Result<Option<ObjectRow>> {
-    let Ok([structure, size, ttl]) = <[Value; 3]>::try_from(read::each(reply)?) else { return Ok(None) };
+    let mut parts = read::each(reply)?;
+    let fields = if parts.len() == 4 { parts.pop() } else { None };
+    let Ok([structure, size, ttl]) = <[Value; 3]>::try_from(parts) else { return Ok(None) };
+    if fields.map(is_lock).transpose()? == Some(true) {
+        return Ok(None);
+    }
     let structure = match read::bytes(structure)?.as_slice() {
         b"value" => Structure::Value,
         b"ids" => Structure::Ids,
@@ -132,4 +174,17 @@ fn row(key: Key, reply: Value) -> Result<Option<ObjectRow>> {
     };
     let ttl = u64::try_from(read::int(&ttl)?).ok().map(Duration::from_millis);
     Ok(Some(ObjectRow { key, structure, size: u64::try_from(read::int(&size)?).unwrap_or(0), ttl }))
+}
+
+/// Whether these are the fields of a lock of Redisson or bandog: owners with their numbers of holds, and the mode of a
+/// read-write lock.
+fn is_lock(fields: Value) -> Result<bool> {
+    let fields = read::each(fields)?.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).unwrap_or_default();
+    let is_hold = |field: &str, holds: &str| {
+        let owner = field.strip_suffix(":write").unwrap_or(field);
+        field == "mode" && fields.len() > 2 || ClientId::is_owner(owner) && holds.parse::<u32>().is_ok()
+    };
+    let mut pairs = fields.chunks_exact(2);
+    Ok(!fields.is_empty() && pairs.all(|pair| is_hold(&text(&pair[0]), &text(&pair[1]))))
 }

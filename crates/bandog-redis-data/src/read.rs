@@ -150,7 +150,8 @@ fn refused(error: &ServerError) -> Error {
     found.map_or_else(|| refusal::refused(error), |(_, message)| denied(message))
 }
 
-fn unexpected() -> Error {
+/// The error of a reply of another form.
+pub(crate) fn unexpected() -> Error {
     Error::new(ErrorKind::Corrupt, "Redis gave a reply of another form to this operation")
 }
 
@@ -198,7 +199,8 @@ pub(crate) fn int(value: &Value) -> Result<i64> {
     number.ok_or_else(|| Error::new(ErrorKind::Denied, "the value is not a number"))
 }
 
-fn unsigned(value: &Value) -> Result<u64> {
+/// A number that is not negative.
+pub(crate) fn unsigned(value: &Value) -> Result<u64> {
     u64::try_from(int(value)?).map_err(|_| unexpected())
 }
 

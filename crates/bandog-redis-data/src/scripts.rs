@@ -9,6 +9,7 @@ pub(crate) struct All {
     pub(crate) bits: Script,
     pub(crate) bloom: Script,
     pub(crate) describe: Script,
+    pub(crate) hidden: Script,
     pub(crate) ids: Script,
     pub(crate) journal: Script,
     pub(crate) list: Script,
@@ -30,6 +31,7 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
     bits: script!("bits"),
     bloom: script!("bloom"),
     describe: script!("describe"),
+    hidden: script!("hidden"),
     ids: script!("ids"),
     journal: script!("group" "journal"),
     list: script!("list"),
@@ -42,6 +44,6 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
 
 /// The scripts that each connection loads.
 pub(crate) fn all() -> Scripts {
-    let All { bits, bloom, describe, ids, journal, list, map, multimap, take, value, whole } = &*SCRIPTS;
-    [bits, bloom, describe, ids, journal, list, map, multimap, take, value, whole].into_iter().collect()
+    let All { bits, bloom, describe, hidden, ids, journal, list, map, multimap, take, value, whole } = &*SCRIPTS;
+    [bits, bloom, describe, hidden, ids, journal, list, map, multimap, take, value, whole].into_iter().collect()
 }

@@ -4,6 +4,7 @@
 mod cluster;
 mod rights;
 mod settings;
+mod slot_share;
 mod topology;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +13,7 @@ use bandog_core::{Finding, Result};
 use bandog_redis_net::{Keys, Master, reply::time};
 use redis::{Pipeline, Value};
 
-use self::{cluster::View, settings::Settings};
+use self::{cluster::View, settings::Settings, slot_share::Share};
 use crate::{leases::Redis, refusal};
 
 /// Maximum difference between the server's clock and the client's clock. If the difference is greater, the finding
@@ -56,7 +57,7 @@ impl Redis {
     /// have the same finding, it is reported once. If a node does not answer, the others are checked.
     async fn settings(&self, masters: &[Master<'_>]) -> Result<Vec<Finding>> {
         let in_cluster = self.format.in_cluster;
-        let (mut found, mut views, mut unchecked) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut found, mut views, mut shares, mut unchecked) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (at, master) in masters.iter().enumerate() {
             let mut pipe = Pipeline::new();
             pipe.cmd("INFO");
@@ -76,9 +77,11 @@ impl Redis {
             if in_cluster {
                 let version = settings.info("redis_version").map(str::to_owned);
                 views.push(View::read(master.link(), master.address(), version).await);
+                shares.push(Share::read(master.link(), settings.keys()).await);
             }
             let of_server = [
                 vec![settings.version(), settings.eviction(), settings.persistence()],
+                settings.field_ttl().into_iter().collect(),
                 settings.replication(self.servers.options()),
                 self.topology(master.link(), &settings).await,
                 settings.coverage().filter(|_| in_cluster).into_iter().collect(),
@@ -88,6 +91,7 @@ impl Redis {
         let mut findings = of_servers(found);
         if in_cluster {
             findings.extend(cluster::findings(&views, &unchecked));
+            findings.extend(slot_share::finding(&shares));
         }
         Ok(findings)
     }

@@ -12,7 +12,7 @@ use bandog_redis_net::{Keys, reply::list};
 use redis::{Pipeline, Value};
 
 pub(crate) use self::{
-    fields::{fields, is_lock, is_owner},
+    fields::{fields, is_lock},
     rows::row,
 };
 use crate::{

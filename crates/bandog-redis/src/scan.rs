@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Pattern, Result, Row};
+use bandog_core::{ClientId, Pattern, Result, Row};
 use bandog_redis_net::{
     Keys, Master, ScriptForm, redis_glob,
     reply::{list, text, time},
@@ -20,7 +20,7 @@ use redis::{Pipeline, ServerError, Value};
 use tokio::time::sleep;
 
 use crate::{
-    inspect::{fields, is_lock, is_owner, row},
+    inspect::{fields, is_lock, row},
     latches,
     leases::Redis,
     names,
@@ -297,7 +297,9 @@ impl Redis {
                     continue;
                 }
                 match row(name, &reply)? {
-                    Some(row) if row.is_held() && (row.kind.is_some() || row.owner().is_some_and(is_owner)) => {
+                    Some(row)
+                        if row.is_held() && (row.kind.is_some() || row.owner().is_some_and(ClientId::is_owner)) =>
+                    {
                         rows.push((name.to_owned(), row));
                     }
                     // The lock is free, the hash is not a lock, or it was deleted after the first query.

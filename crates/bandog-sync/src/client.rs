@@ -5,7 +5,9 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
     Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Holding, Key, Member, Moment,
-    Notifier, Pattern, Result, Row, SqlStatement, Subscription, messages::Messages, structures::Structures,
+    Notifier, Pattern, Result, Row, SqlStatement, Subscription,
+    messages::Messages,
+    structures::{Cursor, ObjectRow, ObjectState, Structures},
 };
 use tokio::sync::oneshot;
 
@@ -73,6 +75,51 @@ impl Client {
     /// ([`Client::key`]). None if the store has no objects.
     pub fn structures(&self) -> Option<&Arc<dyn Structures>> {
         self.handle.structures.as_ref()
+    }
+
+    /// A page of the objects of the store whose names match, for operators. The store examines about this number of names,
+    /// whether they match or not, so the page may be empty although more pages follow. Names are without the prefix. None:
+    /// the store has no objects.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Misused`: the cursor is not that of a page of this store.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unavailable`: the store did not answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn objects(
+        &self,
+        pattern: &Pattern,
+        from: &Cursor,
+        about: usize,
+    ) -> Result<Option<(Vec<ObjectRow>, Option<Cursor>)>> {
+        let Some(structures) = self.structures() else { return Ok(None) };
+        let (rows, next) = structures.objects(&pattern.after(self.handle.prefix()), from, about).await?;
+        Ok(Some((rows.into_iter().filter_map(|row| self.unprefixed(row)).collect(), next)))
+    }
+
+    /// The object with this name, for operators: see [`Structures::describe`]. Nothing is changed. None: the store has no
+    /// objects.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Misused`: the name is not allowed.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unavailable`: the store did not answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn describe(&self, name: impl AsRef<str>) -> Result<Option<Vec<ObjectState>>> {
+        let key = self.handle.key(name.as_ref())?;
+        let Some(structures) = self.structures() else { return Ok(None) };
+        let found = structures.describe(&key).await?.into_iter();
+        Ok(Some(found.filter_map(|state| Some(ObjectState { row: self.unprefixed(state.row)?, ..state })).collect()))
+    }
+
+    /// The row with the name without the prefix. None if the name is the prefix.
+    fn unprefixed(&self, row: ObjectRow) -> Option<ObjectRow> {
+        let key = Key::new(row.key.as_str().strip_prefix(self.handle.prefix())?).ok()?;
+        Some(ObjectRow { key, ..row })
     }
 
     /// The messages of the client's store, as [`Client::structures`]. None if the store has no channels.

@@ -109,6 +109,9 @@ pub use bandog_schedule as schedule;
 
 /// The types of what operators read: the states of locks, the registered clients, and the findings of a check.
 pub mod admin {
+    #[cfg(feature = "grid")]
+    #[doc(inline)]
+    pub use bandog_core::structures::{Cursor, Elements, ObjectRow, ObjectState, Structure, Values};
     #[doc(inline)]
     pub use bandog_core::{ClientId, Finding, Holder, LatchRow, Level, Member, Row, Waiting};
     #[doc(inline)]

@@ -88,6 +88,27 @@ impl Output {
         }
     }
 
+    /// Prints a text. `name`: its name in JSON.
+    pub(super) fn text(&mut self, name: &str, text: &str) -> io::Result<()> {
+        self.print("", None, (name, Ok(Shown { text: text.to_owned(), json: text.into(), java_type: None })))
+    }
+
+    /// Prints an element after its label, such as its id. `name`: the name of the label in JSON.
+    pub(super) fn labelled(&mut self, (name, label): (&str, &str), element: &[u8]) -> io::Result<()> {
+        let shown = self.codec.read(element);
+        let before = Shown { text: label.to_owned(), json: label.into(), java_type: None };
+        self.print(&format!("{label}: "), Some((name, before)), ("value", shown))
+    }
+
+    /// Prints a group of a journal.
+    pub(super) fn group(&mut self, name: &str, ready: u64, taken: u64) -> io::Result<()> {
+        self.done();
+        match self.format.json {
+            true => writeln!(self.out, "{}", serde_json::json!({ "group": name, "ready": ready, "taken": taken })),
+            false => writeln!(self.out, "{}\t{ready}\t{taken}", escaped(name)),
+        }
+    }
+
     /// Prints a member with its score.
     pub(super) fn scored(&mut self, member: &[u8], score: f64) -> io::Result<()> {
         let shown = self.codec.read(member);

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bandog::{
     Error,
-    grid::{Bloom, Multimap, codec::Bytes},
+    grid::{Bloom, Entry, EntryId, Event, GroupRow, Multimap, codec::Bytes},
 };
 use clap::ValueEnum;
 use futures_util::{Stream, StreamExt};
 
 use super::call::{Call, Limit, Trouble};
-use crate::{exit_code::ExitCode, fault::Fault};
+use crate::{console::report, exit_code::ExitCode, fault::Fault};
 
 type Result<T = (), E = Trouble> = std::result::Result<T, E>;
 /// The bytes of a key, a value or an element. The command itself reads and writes them.
@@ -82,6 +82,26 @@ pub(super) enum ListVerb {
     List,
     /// Print the number of elements.
     Len,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum TopicVerb {
+    /// V: publish a message, and print the number of subscribers that get it.
+    Publish,
+    /// Print each message that is published from now on.
+    Subscribe,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum JournalVerb {
+    /// V…: append entries, and print their ids.
+    Append,
+    /// Print the entries with their ids, the oldest first.
+    List,
+    /// Print the number of entries.
+    Len,
+    /// Print the groups, with the numbers of their entries that can be taken and that are taken.
+    Groups,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -279,6 +299,63 @@ pub(super) async fn list(it: &mut Call<'_>, verb: ListVerb, limit: Limit) -> Res
         ListVerb::Len => {
             it.words.none()?;
             it.output.number("count", list.len().await?)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn topic(it: &mut Call<'_>, verb: TopicVerb, count: Option<u64>) -> Result {
+    let topic = it.grid.topic::<Raw>(it.name)?.codec(Bytes);
+    match verb {
+        TopicVerb::Publish => {
+            let receivers = topic.publish(&it.words.value()?).await?;
+            it.output.number("count", receivers)?;
+        }
+        TopicVerb::Subscribe => {
+            it.words.none()?;
+            let mut subscriber = topic.subscribe().await?;
+            let mut left = count.unwrap_or(u64::MAX);
+            while left > 0
+                && let Some(event) = subscriber.next().await
+            {
+                match event {
+                    Event::Message(message) => {
+                        left -= 1;
+                        it.output.element(&message)?;
+                        it.output.flush()?;
+                    }
+                    Event::Gap => report(&format!("{:?}: messages may be missing here", it.name)),
+                    Event::Corrupt(error) => report(&error.to_string()),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn journal(it: &mut Call<'_>, verb: JournalVerb, limit: Limit) -> Result {
+    let journal = it.grid.journal::<Raw>(it.name)?.codec(Bytes).exact();
+    match verb {
+        JournalVerb::Append => {
+            for id in journal.append_all(&it.words.values()?).await? {
+                it.output.text("id", &id.to_string())?;
+            }
+        }
+        JournalVerb::List => {
+            it.words.none()?;
+            let output = &mut it.output;
+            let print = |entry: Entry<Raw>| Ok(output.labelled(("id", &entry.id.to_string()), &entry.value)?);
+            each(journal.stream(EntryId::MIN), limit, print).await?;
+        }
+        JournalVerb::Len => {
+            it.words.none()?;
+            it.output.number("count", journal.len().await?)?;
+        }
+        JournalVerb::Groups => {
+            it.words.none()?;
+            for GroupRow { name, ready, taken } in journal.groups().await?.into_iter().take(limit.get()) {
+                it.output.group(&name, ready, taken)?;
+            }
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ mod fixture;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod help;
 mod many;
+mod objects;
 mod pictures;
 mod trouble;
 mod use_of_it;

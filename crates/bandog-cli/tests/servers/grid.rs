@@ -349,7 +349,7 @@ fn a_name_with_data_of_another_type_is_refused() {
     }
     grid.assert_redis("GET x", "1");
     grid.redis.cmd(&["RPUSH", "y", "a"]);
-    grid.place.run(&["show", "y", "--url", &grid.redis.url()]).assert_ended(77, &["`bandog ls --objects NAME`"]);
+    grid.place.run(&["show", "y", "--url", &grid.redis.url()]).assert_ended(0, &[]);
 }
 
 #[test]
@@ -390,6 +390,7 @@ fn ls_lists_objects_without_internal_keys() {
         "queue q push a b",
         "queue q pop",
         "value v set abc --ttl 1h",
+        "bloom a create 9 0.1",
         "bloom b create 9 0.1",
         "bloom b add a",
     ] {
@@ -408,8 +409,8 @@ fn ls_lists_objects_without_internal_keys() {
     let found: Vec<_> =
         rows.iter().map(|row| [&row["name"], &row["type"], &row["size"]].map(Value::to_string).join(" ")).collect();
     let expected = [
+        "\"a\" \"bloom\" 1",
         "\"b\" \"bloom\" 1",
-        "\"lock\" \"map\" 1",
         "\"m\" \"map\" 1",
         "\"q\" \"list\" 1",
         "\"v\" \"value\" 3",
@@ -425,5 +426,38 @@ fn ls_lists_objects_without_internal_keys() {
         table.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>(),
         ["NAME", "TYPE", "SIZE", "EXPIRES", "IN"]
     );
-    assert_eq!(table.lines().count(), 8, "{table}");
+    assert_eq!(table.lines().count(), 9, "{table}");
+}
+
+#[test]
+fn entries_of_a_journal_are_appended_and_listed_with_their_groups() {
+    let grid = Grid::start();
+    grid.assert(&[("journal x list", "", 75), ("journal x groups", "", 75), ("journal x len", "0\n", 0)]);
+    let appended = grid.run("journal x append a b");
+    let ids: Vec<_> = appended.stdout.lines().collect();
+    assert!(appended.code == 0 && ids.len() == 2 && ids[0].contains('-'), "{appended:?}");
+    grid.redis.cmd(&["XGROUP", "CREATE", "x", "billing", ids[0]]);
+    grid.assert(&[
+        ("journal x list", &format!("{}\ta\n{}\tb\n", ids[0], ids[1]), 0),
+        ("journal x list --limit 1", &format!("{}\ta\n", ids[0]), 0),
+        ("journal x groups", "billing\t1\t0\n", 0),
+    ]);
+    assert_eq!(grid.json("journal x list --limit 1"), [json!({"id": ids[0], "value": "a"})]);
+    assert_eq!(grid.json("journal x groups"), [json!({"group": "billing", "ready": 1, "taken": 0})]);
+    grid.assert_redis("XLEN x", "2");
+}
+
+#[test]
+fn messages_of_a_topic_are_published_and_printed() {
+    let grid = Grid::start();
+    let url = grid.redis.url();
+    grid.assert(&[("topic x publish nobody", "0\n", 0)]);
+    grid.run("topic x publish a --count 1").assert_ended(64, &["--count belongs to `subscribe`"]);
+    let words = ["grid", "topic", "x", "subscribe", "--count", "2", "--url", &url];
+    let mut subscriber = grid.place.start(&words);
+    bandog_testkit::eventually(SOON, || grid.run("topic x publish first").stdout == "1\n");
+    subscriber.stdout_line("first", SOON);
+    grid.assert(&[("topic x publish second", "1\n", 0)]);
+    subscriber.stdout_line("second", SOON);
+    ends(&mut subscriber, 0);
 }

@@ -30,6 +30,7 @@ mod postgres;
 mod refusals;
 mod replicas;
 mod schedules_away;
+mod show;
 mod store;
 mod tokens;
 mod torture;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bandog_core::{
     ErrorKind, Pattern,
     structures::{
-        Action, BloomOp, BloomSizes, Cursor, JournalOp, Keep, ListOp, MapOp, MultimapOp, ObjectOp, Reply, SetOp,
-        SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, Ttl, ValueOp, Values,
+        Action, BloomOp, BloomSizes, Cursor, Elements, End, JournalOp, Keep, ListOp, MapOp, MultimapOp, ObjectOp,
+        ObjectState, Reply, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, Ttl, ValueOp, Values,
     },
 };
 use tokio::time::sleep;
@@ -17,6 +17,11 @@ use super::{
 };
 
 const BLOOM: BloomSizes = BloomSizes { bits: 100, hashes: 2, expected: 10, false_positives: 0.1 };
+
+/// The size of this object of [`one_of_each`].
+fn size_of(structure: Structure) -> u64 {
+    if structure == Structure::Journal { 3 } else { 1 }
+}
 
 /// An object of each structure, with all its parts.
 async fn one_of_each<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<(&'static str, Structure)> {
@@ -175,21 +180,80 @@ pub async fn objects_are_listed<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let expected = one_of_each(&store).await;
     store.run("map", Action::Object(Structure::Map, ObjectOp::Expire(LONG))).await;
-    let (mut rows, mut cursor) = (Vec::new(), Some(Cursor::default()));
-    while let Some(from) = cursor {
-        let (page, next) = store.structures().objects(&Pattern::all(), &from).await.expect("a page");
-        rows.extend(page);
-        cursor = next;
+    let mut expected: Vec<_> =
+        expected.into_iter().map(|(name, structure)| (name, structure, size_of(structure))).collect();
+    // Objects without content: a filter without items, and elements that are all taken or were delivered before.
+    store.run("empty bloom", BloomOp::Create(BLOOM)).await;
+    store.run("empty sorted", SortedOp::InsertNew(2.5, b("m"))).await;
+    store.take("empty sorted", Source::Sorted(End::Front), 1, LONG).await;
+    expected.extend([("empty bloom", Structure::Bloom, 1), ("empty sorted", Structure::Sorted, 0)]);
+    for (name, again) in [("taken", 0), ("taken and again", 1), ("again", 2)] {
+        store.push(name, ["a", "b"]).await;
+        let ids = store.take(name, FRONT, 2, LONG).await.into_iter().take(again).map(|element| element.id).collect();
+        if again > 0 {
+            store.run(name, TakeOp::Settle { from: FRONT, ids, end: TakeEnd::Again }).await;
+        }
+        expected.push((name, Structure::List, 0));
     }
-    for (name, structure) in expected {
-        let key = store.key(name);
-        let mut found = rows.iter().filter(|row| row.key == key);
-        let row = found.next().unwrap_or_else(|| panic!("{name} is not listed: {rows:?}"));
-        assert!(found.next().is_none(), "{name} is listed twice: {rows:?}");
-        assert_eq!((row.structure, row.ttl.is_some()), (structure, name == "map"), "{rows:?}");
-        assert_eq!(row.size, if structure == Structure::Journal { 3 } else { 1 }, "{rows:?}");
+    let list = async |pattern: Pattern, about| {
+        let (mut rows, mut cursor) = (Vec::new(), Some(Cursor::default()));
+        while let Some(from) = cursor {
+            let (page, next) = store.structures().objects(&pattern, &from, about).await.expect("a page");
+            rows.extend(page);
+            cursor = next;
+        }
+        rows
+    };
+    for about in [1, 3, 1000] {
+        let rows = list(Pattern::all(), about).await;
+        for (name, structure, size) in &expected {
+            let key = store.key(name);
+            let mut found = rows.iter().filter(|row| row.key == key);
+            let row = found.next().unwrap_or_else(|| panic!("{name} is not listed: {rows:?}"));
+            assert!(found.next().is_none(), "{name} is listed twice: {rows:?}");
+            assert_eq!((row.structure, row.size, row.ttl.is_some()), (*structure, *size, *name == "map"), "{rows:?}");
+        }
+        assert_eq!(rows.len(), expected.len(), "{rows:?}");
     }
-    assert_eq!(rows.len(), 10, "{rows:?}");
+    let key = store.key("empty bloom");
+    let one = list(Pattern::exactly(&key), 1000).await;
+    assert_eq!(one.iter().map(|row| &row.key).collect::<Vec<_>>(), [&key]);
+}
+
+/// Law 279: an object is described with its elements that can be taken and those that are taken, and nothing changes.
+pub async fn an_object_is_described<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    let objects = one_of_each(&store).await;
+    let describe = async |name: &str| {
+        let mut found = store.structures().describe(&store.key(name)).await.expect("an answer");
+        assert!(found.len() < 2, "{name}: {found:?}");
+        found.pop()
+    };
+    assert_eq!(describe("absent").await, None);
+    for (name, structure) in objects {
+        let ObjectState { row, elements } = describe(name).await.expect("an object");
+        assert_eq!(
+            (row.key, row.structure, row.size, row.ttl),
+            (store.key(name), structure, size_of(structure), None),
+            "{name}"
+        );
+        match (name, elements) {
+            ("list", Some(Elements { ready: 2, taken: 1, lease: Some(lease) })) => assert!(lease <= LONG, "{lease:?}"),
+            ("journal", _) => {}
+            ("set" | "sorted", Some(Elements { ready: 1, taken: 0, lease: None })) => {}
+            (_, elements) => assert_eq!(elements, None, "{name}"),
+        }
+    }
+    // All elements are taken, and their leases expire.
+    store.push("taken", ["a", "b"]).await;
+    store.take("taken", FRONT, 2, world.ttl()).await;
+    let ObjectState { row, elements } = describe("taken").await.expect("an object");
+    assert_eq!((row.structure, row.size, elements.expect("elements").taken), (Structure::List, 0, 2));
+    sleep(world.ttl() + Duration::from_millis(50)).await;
+    let elements = describe("taken").await.expect("an object").elements;
+    assert_eq!(elements, Some(Elements { ready: 2, taken: 0, lease: None }));
+    store.run("filter", BloomOp::Create(BLOOM)).await;
+    assert_eq!(describe("filter").await.expect("an object").row.structure, Structure::Bloom);
 }
 
 /// Law 263: names, elements and fields may have any bytes.

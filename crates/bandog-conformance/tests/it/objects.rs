@@ -23,7 +23,7 @@ impl ObjectWorld for World {
     }
 
     async fn left(&self) -> Vec<String> {
-        let (rows, _) = self.0.objects(&Pattern::all(), &Cursor::default()).await.expect("a page");
+        let (rows, _) = self.0.objects(&Pattern::all(), &Cursor::default(), 1000).await.expect("a page");
         rows.into_iter().map(|row| row.key.to_string()).collect()
     }
 }

@@ -30,7 +30,7 @@ use self::{
     terms::{Ids, List, Map, Set, overflow},
 };
 pub(super) use self::{
-    page::{objects, page},
+    page::{describe, objects, page},
     table::Objects,
 };
 use crate::{

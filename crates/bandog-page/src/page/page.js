@@ -1,6 +1,7 @@
 // The data of the page, the polls for this data, and the actions on jobs.
 
 import { paintBars, paintDay, paintHour, showBar, showMinute } from "./dash.js";
+import { paintObjects, startObjects } from "./objects.js";
 import { HERE, ago, clock, seconds } from "./words.js";
 import { $, fill, paintInside, paintJob, paintLocks, paintNodeActs, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
@@ -109,6 +110,7 @@ function query() {
 const pathOf = (name) => `api/jobs/${encodeURIComponent(name)}`;
 
 function introduce(about) {
+  if (about.objects && !known.version) startObjects(ask, now);
   Object.assign(known, { version: about.version, acts: about.acts });
   $("#metrics").hidden = !about.metrics;
   fill(document, {
@@ -246,6 +248,7 @@ function tick() {
 function everySecond() {
   tick();
   paintLocks(known.locks, now() - known.locksRead, known.acts);
+  paintObjects(now());
   setTimeout(everySecond, 1000 - (now() % 1000));
 }
 

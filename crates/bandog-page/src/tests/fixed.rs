@@ -8,11 +8,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use bandog_core::{Pattern, structures::Cursor};
 use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
 use serde_json::{from_value, json as value, value::RawValue};
 
-use crate::source::{Act, Answer, Source, Target, Trouble, json};
+use crate::source::{Act, Answer, ObjectsPage, Source, Target, Trouble, json};
 
 /// A source with some jobs and two locks. It records the actions on jobs.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,10 @@ struct Inner {
     quiet: AtomicUsize,
     /// Number of successful runs of each job.
     ok: AtomicUsize,
+    /// Number of names in the store. Every hundredth is that of an object; without names, the store has no objects.
+    names: AtomicUsize,
+    /// Number of queries of objects.
+    object_queries: AtomicUsize,
     /// Number of queries of the list of jobs.
     job_queries: AtomicUsize,
     /// Number of queries of histories.
@@ -76,6 +81,15 @@ impl Fixed {
 
     pub(super) fn has_quiet_jobs(&self, jobs: usize) {
         self.0.quiet.store(jobs, SeqCst);
+    }
+
+    pub(super) fn has_names(&self, names: usize) {
+        self.0.names.store(names, SeqCst);
+    }
+
+    /// Number of queries of objects.
+    pub(super) fn object_queries(&self) -> usize {
+        self.0.object_queries.load(SeqCst)
     }
 
     /// Adds a successful run to each job.
@@ -172,6 +186,20 @@ impl Source for Fixed {
         let _scan = Scan(&self.0.scanning);
         let lock = |name: &str| json(&value!({ "name": name, "held": true }));
         self.answer(vec![lock("deploy")?, lock("nightly")?]).await
+    }
+
+    fn has_objects(&self) -> bool {
+        self.0.names.load(SeqCst) > 0
+    }
+
+    async fn objects(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<ObjectsPage, Trouble> {
+        self.0.object_queries.fetch_add(1, SeqCst);
+        let first: usize = from.0.parse().unwrap_or(0);
+        let end = self.0.names.load(SeqCst).min(first + about);
+        let names = (first..end).filter(|number| number % 100 == 0).map(|number| format!("object <{number}>"));
+        let rows = names.filter(|name| pattern.matches(name)).map(|name| json(&value!({ "name": name })));
+        let next = (end < self.0.names.load(SeqCst)).then(|| Cursor(end.to_string()));
+        self.answer((rows.collect::<Result<_, _>>()?, next)).await
     }
 
     async fn act(&self, target: &Target, act: Act) -> Answer {

@@ -21,6 +21,7 @@ fn fuzz_routes() {
         "/api/jobs/report/history",
         "/api/jobs?after=a&limit=100&find=x",
         "/api/locks?limit=5",
+        "/api/objects?name=a*&cursor=0%2017",
         "/bandog",
         "/bandog/",
         "/api/jobs/%E2%82%AC%20x/run",

@@ -72,6 +72,19 @@ async fn jobs_of_the_same_program_are_shown_and_run() {
     scheduler.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn objects_of_a_store_are_listed_without_the_prefix() {
+    use bandog::grid::ClientGrid;
+    let client = bandog::connect("memory:?prefix=shop:").await.unwrap();
+    client.grid().counter("<b>hits</b>").unwrap().add(12).await.unwrap();
+    let page = Page::over(&client).named("the store");
+    let answer: serde_json::Value = serde_json::from_str(&body(get(&page, "/api/objects").await).await).unwrap();
+    let row =
+        serde_json::json!({"name": "<b>hits</b>", "type": "value", "size": 2, "ttl_ms": null, "store": "the store"});
+    assert_eq!((&answer["objects"], &answer["next"]), (&serde_json::json!([row]), &serde_json::Value::Null));
+    assert!(body(get(&page, "/api/about").await).await.contains(r#""objects":true"#));
+}
+
 /// The new acts over a real store.
 #[tokio::test]
 async fn jobs_nodes_and_locks_of_a_store_are_acted_on() {

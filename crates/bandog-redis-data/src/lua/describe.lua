@@ -2,12 +2,15 @@
 --
 -- KEYS[1] the name
 -- ARGV[1] the sizes if it is a Bloom filter, ARGV[2] the size of a block if it has blocks of ids, ARGV[3] what precedes the
---         name of a multimap's values in their keys
--- Reply: the structure, the number of elements (of a value, bytes), the ttl in ms (-1: none); or nil
+--         name of a multimap's values in their keys, ARGV[4] the operations if it is a latch
+-- Reply: the structure, the number of elements (of a value, bytes), the ttl in ms (-1: none); of a map that may be a lock
+--        also some fields and their values; or nil
 local key = KEYS[1]
 local kind, ttl = redis.call('TYPE', key).ok, redis.call('PTTL', key)
 if kind == 'string' then
-    if redis.call('HEXISTS', ARGV[1], 'hashIterations') == 1 then return {'bloom', 1, ttl} end
+    if redis.call('TYPE', ARGV[4]).ok == 'zset' then return nil end -- A latch.
+    local is_hash = redis.call('TYPE', ARGV[1]).ok == 'hash'
+    if is_hash and redis.call('HEXISTS', ARGV[1], 'hashIterations') == 1 then return {'bloom', 1, ttl} end
     if redis.call('EXISTS', ARGV[2]) == 1 then return {'ids', 1, ttl} end
     return {'value', redis.call('STRLEN', key), ttl}
 elseif kind == 'hash' then
@@ -17,7 +20,9 @@ elseif kind == 'hash' then
         local values = redis.call('TYPE', ARGV[3] .. value).ok
         if values == 'set' or values == 'list' then return {values .. ' multimap', size, ttl} end
     end
-    return {'map', size, ttl}
+    -- A mutex of Redisson has one field, and a read-write lock a field for its mode.
+    local may_be_lock = size == 1 or ({read = true, write = true})[redis.call('HGET', key, 'mode')]
+    return {'map', size, ttl, may_be_lock and redis.call('HSCAN', key, 0, 'COUNT', 64)[2] or {}}
 elseif kind == 'list' then
     return {'list', redis.call('LLEN', key), ttl}
 elseif kind == 'set' then

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+mod foreign;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -88,6 +88,28 @@ impl Settings {
         }
     }
 
+    /// Whether the server has a ttl for single fields of hashes. None if its version is not known.
+    pub(super) fn field_ttl(&self) -> Option<Finding> {
+        // Valkey reports an old version of Redis, and its own version.
+        let (version, since) = match self.info("valkey_version") {
+            Some(version) => (version, (9, 0)),
+            None => (self.info("redis_version")?, (7, 4)),
+        };
+        let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
+        let says = if (numbers.next()??, numbers.next()??) >= since {
+            "the server has a ttl for single fields of hashes"
+        } else {
+            "the server has no ttl for single fields of hashes: Redis has it since 7.4, Valkey since 9"
+        };
+        Some(Finding::fine("field-ttl", says))
+    }
+
+    /// The number of keys of the database 0, the only one of a node of a cluster.
+    pub(super) fn keys(&self) -> u64 {
+        let keys = self.info("db0").and_then(|text| text.strip_prefix("keys=")?.split(',').next()?.parse().ok());
+        keys.unwrap_or(0)
+    }
+
     /// Checks whether the server might drop locks or refuse claims when it reaches its memory limit.
     pub(super) fn eviction(&self) -> Finding {
         const SUBJECT: &str = "maxmemory-policy";

@@ -1,5 +1,6 @@
 //! The fields of a hash, which show whether it may be a lock.
 
+use bandog_core::ClientId;
 use bandog_redis_net::reply::{list, text};
 use redis::{Pipeline, Value};
 
@@ -15,7 +16,7 @@ pub(crate) fn fields(pipe: &mut Pipeline, name: &str) {
 
 /// Whether a hash might be a lock. `fields` is the reply to the first query.
 pub(crate) fn is_lock(fields: &Value) -> bool {
-    names_of(fields).iter().any(|name| is_owner(name.strip_suffix(":write").unwrap_or(name)))
+    names_of(fields).iter().any(|name| ClientId::is_owner(name.strip_suffix(":write").unwrap_or(name)))
 }
 
 /// The names of the first fields of a hash.
@@ -24,15 +25,4 @@ fn names_of(fields: &Value) -> Vec<String> {
         Value::Array(parts) if parts.len() == 2 => list(&parts[1]).iter().step_by(2).filter_map(text).collect(),
         _ => Vec::new(),
     }
-}
-
-/// Whether this field has the format of an owner's id: a UUID of 36 characters, a colon and a number. Redisson and
-/// bandog use this format.
-pub(crate) fn is_owner(field: &str) -> bool {
-    let Some((uuid, number)) = field.split_once(':') else {
-        return false;
-    };
-    let dashes = [8, 13, 18, 23];
-    let is_uuid = |(at, byte): (usize, u8)| if dashes.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
-    uuid.len() == 36 && uuid.bytes().enumerate().all(is_uuid) && number.parse::<i64>().is_ok()
 }

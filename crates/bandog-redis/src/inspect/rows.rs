@@ -6,7 +6,6 @@ use bandog_core::{ClientId, Fence, Holder, Kind, Result, Row};
 use bandog_redis_net::reply::{list, text};
 use redis::Value;
 
-use super::fields::is_owner;
 use crate::refusal;
 
 /// Number of bytes of a permit's id.
@@ -61,7 +60,7 @@ impl<'v> LockParts<'v> {
             return Some(Row { name: name.into(), kind, holders: Vec::new(), queue: Vec::new(), waiters: Vec::new() });
         }
         let mut holders = match self.type_name.as_str() {
-            "hash" => vec![self.exclusive_holder()],
+            "hash" | "map" => vec![self.exclusive_holder()],
             "string" => vec![self.holder_of_string()?],
             "read-write" => self.readers_or_writer()?,
             "semaphore" => self.permit_holders()?,
@@ -73,15 +72,15 @@ impl<'v> LockParts<'v> {
         Some(Row { name: name.into(), kind, holders, queue: self.queue, waiters: Vec::new() })
     }
 
-    /// The holder of a mutex or of a fair mutex. If no field has the format of an owner, it is the first field.
+    /// The holder of a mutex or of a fair mutex. Of another hash, it is the first field, and no kind is known.
     fn exclusive_holder(&self) -> Holder {
         let names: Vec<Option<String>> = self.holders.iter().map(text).collect();
-        let is_owned = |name: &Option<String>| name.as_deref().is_some_and(is_owner);
+        let is_owned = |name: &Option<String>| name.as_deref().is_some_and(ClientId::is_owner);
         let owner = names.iter().find(|name| is_owned(name)).or(names.first()).cloned().flatten();
         let is_ours = owner.as_deref().is_some_and(ClientId::made);
         // Only fair mutexes of ours have an entry in the private hash, and only fair mutexes have a queue.
         let is_fair = owner.as_ref().is_some_and(|owner| self.held.contains_key(owner));
-        let kind = match names.iter().all(is_owned) {
+        let kind = match self.type_name == "hash" {
             true if is_fair || !is_ours && !self.queue.is_empty() => Some(Kind::Fair),
             true => Some(Kind::Mutex),
             false => None,

@@ -3,12 +3,12 @@ use super::*;
 #[test]
 fn an_owner_is_a_uuid_and_a_number() {
     for owner in ["957c1da6-54c9-4017-93c7-a4ef987df61c:19", "957C1DA6-54C9-4017-93C7-A4EF987DF61C:-42"] {
-        assert!(is_owner(owner), "{owner}");
+        assert!(ClientId::is_owner(owner), "{owner}");
     }
     for other in
         ["", "mode", "rust:1", "957c1da6-54c9-4017-93c7-a4ef987df61c", "957c1da6-54c9-4017-93c7-a4ef987df61c:x"]
     {
-        assert!(!is_owner(other), "{other}");
+        assert!(!ClientId::is_owner(other), "{other}");
     }
 }
 
@@ -39,7 +39,7 @@ fn fuzz_rows() {
     let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
     crate::fuzz::replies("a lock's row", &samples, |reply| match row("orders", &reply) {
         Ok(Some(row)) => {
-            assert!(row.is_held() && row.owner().is_none_or(|owner| !is_owner(owner) || owner.len() > 36));
+            assert!(row.is_held() && row.owner().is_none_or(|owner| !ClientId::is_owner(owner) || owner.len() > 36));
             let _ = row.holders[0].since();
             true
         }

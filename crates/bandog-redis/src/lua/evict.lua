@@ -14,12 +14,8 @@ local function evict()
   local row = inspect(lock, 0)
   if not row then return false end
   local kind, holders, receivers = row[1], row[4], nil
+  if kind == 'map' then refuse('WRONGTYPE this hash is not that of a plain lock') end
   if kind == 'hash' then
-    for _, owner in ipairs(holders) do
-      if not string.find(owner, OWNER) then
-        refuse('WRONGTYPE this hash has fields that name no owner of a plain lock')
-      end
-    end
     call('del', lock)
     try('del', held)
     receivers = publish(channel, '0')

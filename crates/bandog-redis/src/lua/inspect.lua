@@ -28,7 +28,7 @@ local function waiting_owners(members, waiting)
   return alive
 end
 
--- Some fields of a hash, and the fields of a read-write lock. A hash of another application may have millions of fields,
+-- Some fields of a hash, and the fields of a read-write lock; the mode; and whether these are all fields. A hash of another application may have millions of fields,
 -- so not more than this number of pages is read.
 local MAX_PAGES = 64
 
@@ -52,7 +52,7 @@ local function fields_of(lock)
     add()
   end
   if is_shared and not next(fields, next(fields)) then refuse('WRONGTYPE this hash is not a read-write lock') end
-  return nil, fields, mode
+  return nil, fields, mode, page[1] == '0'
 end
 
 -- A read-write lock: each reader that is alive, or the writer, with the milliseconds until its hold expires.
@@ -95,14 +95,14 @@ local function inspect_permits(lock, held, waiting, order, permits)
   return { 'semaphore', tonumber(available) + #scores / 2, false, holders, queue, list('hgetall', held) }
 end
 
--- {type, left, token, holders, queue, held}, or false if no client holds the lock. `type` is `hash`, `read-write` or
--- `semaphore`. `left` is the PTTL of the hash, or the limit of the semaphore. `holders` are pairs of an owner and the
+-- {type, left, token, holders, queue, held}, or false if no client holds the lock. `type` is `hash` (a mutex), `map` (a hash
+-- that is no lock of a known kind), `read-write` or `semaphore`. `left` is the PTTL of the hash, or the limit of the semaphore. `holders` are pairs of an owner and the
 -- milliseconds until it expires; of a hash, only the names of some fields. `held` are pairs of an owner and its fence.
 -- Only the key of the lock is in KEYS, so that a user without the right for the other keys can see who holds the lock.
 local function inspect(lock, a)
   local prefix, token, held, writers = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
   local queue, waiting, order, permits = ARGV[a + 5], ARGV[a + 6], ARGV[a + 7], ARGV[a + 8]
-  local failed, fields, mode = fields_of(lock)
+  local failed, fields, mode, is_all = fields_of(lock)
   if failed then
     local found
     if is_wrong_type(failed) and not is_wrong_type(try('get', lock)) then
@@ -120,11 +120,14 @@ local function inspect(lock, a)
     local waiting_writers = waiting_owners(list('zrange', writers, 0, -1), writers)
     return { 'read-write', left, fence, holders, waiting_writers, list('hgetall', held) }
   end
-  local names = {}
-  for name in pairs(fields) do names[#names + 1] = name end
+  local names, is_mutex = {}, is_all
+  for name, value in pairs(fields) do
+    names[#names + 1] = name
+    is_mutex = is_mutex and #names == 1 and string.find(name, OWNER) and is_hold(name, value)
+  end
   -- An offer to starving clients is not a hold. It expires soon: see claim.lua.
   if #names == 0 or #names == 1 and names[1] == OFFERED then return false end
-  return { 'hash', left, fence, names, waiting_owners(list('lrange', queue, 0, -1), waiting), list('hgetall', held) }
+  return { is_mutex and 'hash' or 'map', left, fence, names, waiting_owners(list('lrange', queue, 0, -1), waiting), list('hgetall', held) }
 end
 
 local function exists(key)

@@ -14,14 +14,15 @@ async fn a_well_configured_server_has_only_fine_findings() {
     // The rights for locks do not include CLIENT TRACKING, which only queues use.
     let subjects = findings.iter().map(|finding| finding.subject.as_str()).filter(|subject| *subject != "tracking");
     let subjects: Vec<&str> = subjects.collect();
-    let known = ["version", "maxmemory-policy", "persistence", "replication", "clock", "scripts", "rights"];
+    let known =
+        ["version", "maxmemory-policy", "persistence", "field-ttl", "replication", "clock", "scripts", "rights"];
     assert_eq!(subjects, known);
     for finding in findings.iter().filter(|finding| finding.subject != "rights" || can_check_rights()) {
         assert_eq!((finding.level, &finding.cure), (Level::Fine, &None), "{finding:?}");
     }
     assert_eq!(server.keys(), [""; 0], "the check has written keys");
     let page = include_str!("../../../../docs/redis.md");
-    for subject in known.iter().chain(&["tls", "cluster", "tracking"]) {
+    for subject in known.iter().chain(&["tls", "cluster", "tracking", "slot-share"]) {
         assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md does not mention {subject}");
     }
     let version = RedisServer::version().to_string();
@@ -38,6 +39,11 @@ async fn a_policy_that_evicts_is_a_danger() {
         assert_eq!(finding.level, Level::Danger);
         assert!(finding.says.contains(policy) && finding.cure.unwrap().contains("noeviction"));
     }
+    for (policy, drops_all) in [("allkeys-lfu", true), ("volatile-lfu", false)] {
+        server.cmd(&["CONFIG", "SET", "maxmemory-policy", policy]);
+        let finding = found(&server, "maxmemory-policy").await;
+        assert_eq!(finding.says.contains("whole queues and maps"), drops_all, "{finding:?}");
+    }
     server.cmd(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     assert_eq!(found(&server, "maxmemory-policy").await.level, Level::Fine);
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -46,6 +52,23 @@ async fn a_policy_that_evicts_is_a_danger() {
     server.cmd(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(found(&server, "maxmemory-policy").await.level, Level::Fine, "without a limit");
+}
+
+#[tokio::test]
+async fn notifications_of_queues_and_ttls_of_fields_are_reported_as_the_server_has_them() {
+    let server = limited();
+    let has_field_ttl = server.cmd(&["COMMAND", "INFO", "HPEXPIRE"]).array()[0] != bandog_testkit::Reply::Nil;
+    let finding = found_by_u(&server, "field-ttl").await;
+    assert_eq!((finding.level, finding.says.contains("has a ttl")), (Level::Fine, has_field_ttl), "{finding:?}");
+    if !can_check_rights() {
+        return; // The server has no ACL DRYRUN, which the check of rights needs.
+    }
+    for (rule, part) in [("+client", "\"u\" may run CLIENT TRACKING"), ("-client|tracking", "\"u\" may not run CLIENT")]
+    {
+        server.cmd(&["ACL", "SETUSER", "u", rule]);
+        let finding = found_by_u(&server, "tracking").await;
+        assert!(finding.level == Level::Fine && finding.says.contains(part), "{rule}: {finding:?}");
+    }
 }
 
 #[tokio::test]

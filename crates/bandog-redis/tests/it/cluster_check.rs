@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{ErrorKind, Finding, Inspect, Level};
 use bandog_redis::{Redis, RedisOptions};
+use bandog_redis_net::slot;
 use bandog_testkit::{RedisCluster, RedisServer, eventually_async};
 
 use crate::{
@@ -76,6 +77,33 @@ async fn a_cluster_reports_moving_slots_and_failed_nodes() {
     .await;
     cluster.iter().for_each(RedisServer::kill);
     assert_eq!(redis.check().await.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_with_a_quarter_of_the_keys_is_reported() {
+    let cluster = RedisCluster::start(3, 0);
+    let fill = |tag: &dyn Fn(usize) -> String, keys: usize| {
+        for number in 0..keys {
+            let name = tag(number);
+            cluster.master_of(slot(name.as_bytes())).cmd(&["SET", &name, "1"]);
+        }
+    };
+    let share = async || found(&operator(&cluster).check().await.unwrap(), "slot-share");
+    fill(&|number| format!("key-{number}"), 900);
+    assert_eq!(share().await, None);
+    // 299 of 1,199 keys are less than a quarter, and 300 of 1,200 are one.
+    fill(&|number| format!("{{shop}}:{number}"), 299);
+    assert_eq!(share().await, None);
+    fill(&|_| "{shop}:last".into(), 1);
+    let finding = share().await.unwrap();
+    let says =
+        format!("the slot {} has 300 of the 1200 keys of the cluster, such as \"{{shop}}:", cluster.slot("{shop}"));
+    assert!(finding.level == Level::Advice && finding.says.starts_with(&says), "{finding:?}");
+    for node in cluster.iter() {
+        node.cmd(&["ACL", "SETUSER", "operator", "-randomkey"]);
+    }
+    let finding = share().await.unwrap();
+    assert!(finding.says.starts_with("it could not be checked: NOPERM"), "{finding:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,11 +5,8 @@ use std::ops::Bound;
 use super::{content::Content, object::Object, table::Objects};
 use crate::{
     Error, ErrorKind, Key, Moment, Pattern, Result,
-    structures::{Bytes, Cursor, ObjectRow, Page, Part, Structure},
+    structures::{Bytes, Cursor, Elements, ObjectRow, ObjectState, Page, Part, Source, Structure},
 };
-
-/// Maximum number of objects on a page.
-const OBJECTS: usize = 1000;
 
 /// A page of an object. The cursor is the number of items on the earlier pages of a list or a sorted set; otherwise the last
 /// item of the earlier pages as hexadecimal text.
@@ -103,13 +100,30 @@ pub(in super::super) fn objects(
     objects: &Objects,
     pattern: &Pattern,
     Cursor(after): &Cursor,
+    about: usize,
     now: Moment,
 ) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+    let about = about.max(1);
     let first = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(Key::new(after)?) };
-    let page: Vec<_> = objects.of_keys.range((first, Bound::Unbounded)).take(OBJECTS).collect();
-    let next = page.get(OBJECTS - 1).map(|(key, _)| Cursor(key.as_str().to_owned()));
+    let page: Vec<_> = objects.of_keys.range((first, Bound::Unbounded)).take(about).collect();
+    let next = page.get(about - 1).map(|(key, _)| Cursor(key.as_str().to_owned()));
     let matching = page.into_iter().filter(|(key, object)| object.exists() && pattern.matches(key.as_str()));
     Ok((matching.map(|(key, object)| row(key, object, now)).collect(), next))
+}
+
+/// The object with this name.
+pub(in super::super) fn describe(objects: &Objects, key: &Key, now: Moment) -> Option<ObjectState> {
+    let object = objects.of_keys.get(key).filter(|object| object.exists())?;
+    let row = row(key, object, now);
+    let has_elements = matches!(row.structure, Structure::Set | Structure::List | Structure::Sorted);
+    let leases = &object.taken.leases;
+    let left = leases.values().map(|lease| lease.until.since(now)).filter(|left| !left.is_zero());
+    let taken = left.clone().count();
+    let elements = has_elements.then(|| {
+        let ready = object.ready() + (leases.len() - taken) as u64;
+        Elements { ready, taken: taken as u64, lease: left.min() }
+    });
+    Some(ObjectState { row, elements })
 }
 
 fn row(key: &Key, object: &Object, now: Moment) -> ObjectRow {
@@ -123,7 +137,17 @@ fn row(key: &Key, object: &Object, now: Moment) -> ObjectRow {
         Some(Content::Multimap(multimap)) => (Structure::Multimap(multimap.values()), multimap.len()),
         Some(Content::Bloom(_)) => (Structure::Bloom, 1),
         Some(Content::Journal(journal)) => (Structure::Journal, journal.len()),
-        None => (Structure::List, 0),
+        None => (object.taken.leases.values().next().map_or(Structure::List, |lease| structure_of(&lease.from)), 0),
     };
     ObjectRow { key: key.clone(), structure, size: size as u64, ttl: object.expires.map(|at| at.since(now)) }
+}
+
+/// The structure of an object whose elements are all taken.
+fn structure_of(from: &Source) -> Structure {
+    match from {
+        Source::List(_) => Structure::List,
+        Source::Sorted(_) => Structure::Sorted,
+        Source::Set => Structure::Set,
+        Source::Group(_) => Structure::Journal,
+    }
 }

@@ -35,13 +35,14 @@ pub(super) fn findings(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> V
         let says = format!("the user {user:?} may run all commands that locks, schedules and latches need");
         gaps.findings.push(Finding::fine("rights", says));
     }
-    if !gaps.denied(Purpose::Elements).is_empty() {
-        let says = format!(
-            "the user {user:?} may not run CLIENT TRACKING, so programs that wait for an element of a queue poll four times \
-             a second"
-        );
-        gaps.findings.push(Finding::fine("tracking", says));
-    }
+    let (may, effect) = match gaps.denied(Purpose::Elements).is_empty() {
+        true => ("may", "are notified"),
+        false => ("may not", "poll four times a second"),
+    };
+    let says = format!(
+        "the user {user:?} {may} run CLIENT TRACKING, so programs that wait for an element of a queue {effect}"
+    );
+    gaps.findings.push(Finding::fine("tracking", says));
     gaps.findings
 }
 
