@@ -30,7 +30,8 @@
 //! - Trap 19, the evictor of multimaps leaves values if a name has a brace:
 //!   `traps::names_with_braces_have_the_keys_of_java`,
 //!   `traps::values_that_the_evictor_of_java_has_left_do_not_come_back`; there is no priority queue.
-//! - Trap 20, a restarted process is a new group of a reliable topic: there is no reliable topic.
+//! - Trap 20, a restarted process is a new group of a reliable topic, and messages that all groups have received are
+//!   trimmed: a group of a journal stays, and keeps what it has taken: `journals::reliable_topics_go_both_ways`.
 //! - Trap 21, a plain write does not notify an `RLocalCachedMap`: it cannot be mended: a program that shares a map with
 //!   one must not write with `RMap` or `Map`.
 //! - Trap 22, Java sends a command again, which loses an element: these tests have no faults; bandog sends no write
@@ -50,5 +51,6 @@
 
 mod both_ways;
 mod contended;
+mod journals;
 mod side;
 mod traps;

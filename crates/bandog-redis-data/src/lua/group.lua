@@ -70,6 +70,24 @@ local function owns(key, group, entry)
     return #redis.call('XRANGE', key, entry, entry) == 0
 end
 
+-- Removes entries that other consumers have claimed from those that come again. Afterwards the first PAGE ones are those of
+-- bandog.
+local function forget_claimed(key, again, name)
+    local from, to = again_range(name)
+    local is_changed
+    repeat
+        is_changed = false
+        for _, member in ipairs(redis.call('ZRANGEBYLEX', again, from, to, 'LIMIT', 0, PAGE)) do
+            local _, score = unpacked(again_text(name, member))
+            local entry = place(score)
+            if not owns(key, name, entry) then
+                redis.call('ZREM', again, member)
+                is_changed = true
+            end
+        end
+    until not is_changed
+end
+
 -- The number of entries that were never delivered to the group. A small number is exact. A large one is that of the server,
 -- which may contain entries that were trimmed; if the server does not know it, at most MAX_COUNT are counted.
 local function new_len(key, fields)
@@ -85,6 +103,7 @@ end
 
 -- The numbers of entries that can be taken, and of those that are taken.
 local function counts(key, again, name, fields)
+    forget_claimed(key, again, name)
     local returned = redis.call('ZLEXCOUNT', again, again_range(name))
     local ready = new_len(key, fields)
     local pending = 0

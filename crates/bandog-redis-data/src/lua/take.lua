@@ -277,7 +277,9 @@ if verb == 'peek' then
             found[#found + 1] = bytes
         end
     end
-    if kind == 'stream' then
+    local fields = kind == 'stream' and info(key, ARGV[3])
+    if fields then
+        forget_claimed(key, again, ARGV[3])
         local from, to = again_range(ARGV[3])
         for _, member in ipairs(redis.call('ZRANGEBYLEX', again, from, to, 'LIMIT', 0, at_most)) do
             local _, _, bytes = unpacked(again_text(ARGV[3], member))
@@ -287,8 +289,7 @@ if verb == 'peek' then
     local rest, more = at_most - #found, {}
     if rest <= 0 then return found end
     if kind == 'stream' then
-        local fields = info(key, ARGV[3]) or {['last-delivered-id'] = '0-0'}
-        for _, entry in ipairs(redis.call('EXISTS', key) == 1 and new_entries(key, fields, rest) or {}) do
+        for _, entry in ipairs(new_entries(key, fields or {['last-delivered-id'] = '0-0'}, rest)) do
             more[#more + 1] = bytes_of(entry[2])
         end
     elseif kind == 'list' then

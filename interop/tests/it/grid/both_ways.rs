@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use bandog::grid::{BitSet, Bloom, Counter, Deque, FloatCounter, Ids, List, Map, Multimap, Set, SortedSet, Ttl, Value};
+use bandog::grid::{
+    BitSet, Bloom, Counter, Deque, EntryId, FloatCounter, Ids, Journal, List, Map, Multimap, Set, SortedSet, Ttl, Value,
+};
 use bandog_testkit::eventually_async;
+use futures_util::StreamExt;
 
 use super::side::{HOUR, Side, Texts, each_codec, s};
 use crate::neighbour::SOON;
@@ -482,4 +485,59 @@ async fn queues<C: Texts>(side: &Side, codec: &str, c: C) {
     assert_eq!(waits.await.unwrap().unwrap().as_deref(), Some("b"));
     assert_eq!((queue.len().await.unwrap(), java("size", &[])), (0, "i0".into()));
     check_whole!(side, queue, kind, theirs: java("offer", &["sa"]), ours: queue.push("b").await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn journals_go_both_ways() {
+    let side = Side::start(1).await;
+    each_codec!(&side, journals);
+}
+
+async fn journals<C: Texts>(side: &Side, codec: &str, c: C) {
+    let name = &*format!("journal-{codec}");
+    let journal: Journal<String, C> = side.grid().journal(name).unwrap().codec(c);
+    // The names of the fields of a Java stream are written with its codec, or with a codec of their own.
+    let (plain, fields) = (&*format!("stream {codec}"), &*format!("fields {codec}"));
+    let group = journal.group("ours").await.unwrap();
+    assert_eq!(side.java(fields, "create-group", name, &["theirs"]), "created");
+    for text in TEXTS {
+        for kind in [plain, fields] {
+            let id: EntryId = side.java(kind, "add", name, &[&s(text)]).parse().unwrap();
+            let found = journal.range(id, id, 9).await.unwrap();
+            assert_eq!((found.len(), found[0].id, found[0].value.as_str()), (1, id, *text), "{kind}");
+            let taken = group.take(SOON).await.unwrap().expect("an entry");
+            assert_eq!((taken.as_str(), taken.entry()), (*text, Some(id)), "{kind}");
+            taken.done().await.unwrap();
+        }
+    }
+    side.java(fields, "add-fields", name, &["sother", "svalue"]);
+    assert_eq!(*group.take(SOON).await.unwrap().expect("an entry"), "value");
+    assert!(journal.trim_to_newest(0).await.unwrap() > 0);
+    let mut expected = Vec::new();
+    for text in TEXTS {
+        let id = journal.append(*text).await.unwrap();
+        expected.push(format!("{id}\t{}", s(text)));
+        assert_eq!(
+            side.java(fields, "read-group", name, &["theirs", "one", "1"]),
+            expected[expected.len() - 1],
+            "{fields}"
+        );
+        assert_eq!(side.java(fields, "ack", name, &["theirs", &id.to_string()]), "l1");
+    }
+    assert_eq!(side.java(fields, "range", name, &[]), expected.join("\t"));
+    let is_read = side.java(plain, "range", name, &[]) == expected.join("\t");
+    assert_eq!(is_read, codec.starts_with("text"), "the name of our field is plain text");
+    let mut stream = journal.stream(EntryId::MIN);
+    let mut ours = Vec::new();
+    while let Some(entry) = stream.next().await {
+        ours.push(entry.unwrap().value);
+    }
+    assert_eq!(ours, TEXTS);
+    assert_eq!(
+        (journal.len().await.unwrap(), side.java(plain, "trim", name, &["2"])),
+        (TEXTS.len() as u64, format!("l{}", TEXTS.len() - 2))
+    );
+    assert_eq!((journal.len().await.unwrap(), side.java(plain, "size", name, &[])), (2, "l2".into()));
+    check_whole!(side, journal, fields,
+        theirs: side.java(fields, "add", name, &["sa"]), ours: journal.append("b").await.unwrap());
 }

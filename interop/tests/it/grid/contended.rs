@@ -3,6 +3,7 @@
 //!
 //! Each test runs for two seconds, or for a minute with `BANDOG_TEST_LONG=1`.
 
+mod journal;
 mod killed;
 mod queue;
 

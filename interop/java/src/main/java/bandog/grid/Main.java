@@ -64,5 +64,16 @@ public final class Main {
                 Blooms.obey(filters.computeIfAbsent(name, each -> redisson.getBloomFilter(each, codec)), verb, words));
         kinds.put("queue" + suffix, (verb, name, words) ->
                 Queues.obey(redisson.getBlockingDeque(name, codec), verb, words));
+        kinds.put("stream" + suffix, (verb, name, words) ->
+                Streams.obey(redisson.getStream(name, codec), verb, words));
+        // The names of the fields are plain texts, as those of RReliableTopic.
+        Codec fields = new CompositeCodec(StringCodec.INSTANCE, codec, codec);
+        kinds.put("fields" + suffix, (verb, name, words) ->
+                Streams.obey(redisson.getStream(name, fields), verb, words));
+        Map<String, Reliables> topics = new java.util.concurrent.ConcurrentHashMap<>();
+        kinds.put("reliable" + suffix, (verb, name, words) ->
+                // A topic has its listeners, so all commands for a name use one. Each test has a name.
+                topics.computeIfAbsent(name, each -> new Reliables(redisson.getReliableTopic(each, codec)))
+                        .obey(verb, words));
     }
 }

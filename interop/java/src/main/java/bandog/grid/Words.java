@@ -55,7 +55,9 @@ final class Words {
 
     /** Writes a line for each of these. Returns their number. */
     static String file(String path, List<?> values) throws java.io.IOException {
-        Files.write(Path.of(path), values.stream().map(Object::toString).toList());
+        // Without a copy, because the heap is small.
+        Iterable<String> lines = () -> values.stream().map(Object::toString).iterator();
+        Files.write(Path.of(path), lines);
         return String.valueOf(values.size());
     }
 
