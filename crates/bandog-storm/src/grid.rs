@@ -9,6 +9,8 @@ mod context;
 mod drain;
 mod history;
 mod report;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::{io, process::ExitCode, time::Duration};

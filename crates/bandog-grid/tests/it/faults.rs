@@ -191,6 +191,22 @@ async fn a_missing_right_loses_no_element() {
 }
 
 #[tokio::test]
+async fn a_pop_that_the_user_may_not_report_is_reported_when_the_right_is_back() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "few", "on", ">PASSWORD", "~*", "&*", "+@all"]);
+    let grid = grid(&server.url().replace("redis://", "redis://few:PASSWORD@")).await;
+    let queue: Queue<u32> = grid.queue("q").unwrap();
+    queue.push(&5).await.unwrap();
+    server.cmd(&["ACL", "SETUSER", "few", "-hdel"]);
+    assert_eq!(queue.pop().await.unwrap(), Some(5));
+    let unconfirmed = grid.close().await.unwrap_err();
+    assert_eq!(unconfirmed.kind(), ErrorKind::Unavailable, "{unconfirmed}");
+    server.cmd(&["ACL", "SETUSER", "few", "+hdel"]);
+    eventually_async(SOON, async || grid.close().await.is_ok()).await;
+    assert_eq!(keys(&server), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_full_server_keeps_the_leases_of_taken_elements() {
     let server = RedisServer::start();
     let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap().lease(SECOND * 2);

@@ -41,9 +41,10 @@ local function give_back(score, bytes)
     end
 end
 
+-- The lease goes last: an element without a lease would never come again.
 local function remove(id)
+    redis.call('HDEL', taken, id)
     redis.call('ZREM', leases, id)
-    return redis.call('HDEL', taken, id)
 end
 
 -- A part that is made gets the ttl of the part from which its first element comes.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::{Findings, STAYS, loss, loss_between};
 use crate::{
-    fault::FaultKind,
     grid::history::{Call, History, How, JUDGE, Object, Op, Outcome},
     history::{CallId, Nanos},
 };
@@ -164,13 +163,7 @@ fn unreported(history: &History, delivery: &Delivery) -> Option<&'static str> {
             return Some("a client was killed before it has reported a pop");
         }
     }
-    let mut faults = history.faults_of(delivery.call.client);
-    let is_missing = faults.any(|fault| {
-        fault.kind == FaultKind::RightMissing
-            && fault.from <= popped.saturating_add(REPORTED_WITHIN)
-            && popped <= fault.to
-    });
-    is_missing.then_some("a right was missing when a pop was reported")
+    None
 }
 
 /// The deliveries of an element that was taken: who may have it, and why it comes again.
