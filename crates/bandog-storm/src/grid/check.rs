@@ -5,7 +5,7 @@
 //! - `twice`: no element was received again after it was done;
 //! - `reason`: an element that is not done is delivered again, or lost by its holder, only for a reason;
 //! - `holders`: no holder believed that it had an element that another call had got;
-//! - `fences`: fences increase with each delivery of a queue, and so does the number of deliveries of an element;
+//! - `fences`: fences and the number of deliveries increase with each delivery of an element;
 //! - `values`: a task reads what it wrote last in its own keys;
 //! - `versions`: each version of a shared value has one successor, and none vanishes;
 //! - `sums`: each addition counts as often as it should;

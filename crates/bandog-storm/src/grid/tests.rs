@@ -183,12 +183,12 @@ fn fences_and_deliveries_that_do_not_increase_are_seen() {
         let findings = check(&history);
         assert!(findings.laws().contains_key("fences"), "{:?}", findings.violations);
     }
-    // Fences of other elements of the same queue.
+    // Another element of the same queue has the same fence.
     let history = of(&[
         (0, QUEUE, Op::Push(5), Outcome::Ok),
         (0, QUEUE, Op::Push(6), Outcome::Ok),
         (1, QUEUE, Op::Take, taken(5, 8, 1)),
-        (2, QUEUE, Op::Take, taken(6, 7, 1)),
+        (2, QUEUE, Op::Take, taken(6, 8, 1)),
     ]);
     breaks(&history, &["fences"]);
 }
@@ -240,6 +240,10 @@ fn a_version_with_two_successors_or_none_is_seen() {
     breaks(&with(update, Outcome::Found(5), 7), &["versions"]);
     breaks(&with(update, Outcome::Cancelled, 7), &[]);
     breaks(&with(update, Outcome::Cancelled, 8), &["versions"]);
+    // An update without an answer was applied if its version was read.
+    let mut history = with(update, Outcome::Cancelled, 9);
+    history.calls.push(Call { op: swap(7, 9), id: 9, begin: 35 * MS, ..history.calls[2] });
+    breaks(&history, &[]);
     let mut history = with(swap(5, 7), Outcome::Ok, 7);
     history.faults = vec![fault(FaultKind::MasterStopped, None, 2, 3)];
     breaks(&history, &[]);

@@ -77,7 +77,7 @@ pub(super) fn check(history: &History, object: Object, calls: &[&Call], findings
     for (_, push) in pushes.iter().filter(|(element, _)| !deliveries.contains_key(element)) {
         missing(history, push, &mut open_pops, findings);
     }
-    fences_rise(object, deliveries.into_values().flatten().collect(), findings);
+    fences_differ(object, deliveries.values().flatten().copied(), findings);
 }
 
 fn known(element: u64, push: Option<&Call>, deliveries: &[Delivery], findings: &mut Findings) {
@@ -174,7 +174,8 @@ fn in_turn(history: &History, deliveries: &[Delivery], findings: &mut Findings) 
         let (first, second) = (pair[0], pair[1]);
         let (before, after) = (first.taken.unwrap_or_default(), second.taken.unwrap_or_default());
         let excuse = loss_between(history, first.call.begin, second.call.end);
-        if (before.0 >= after.0 || before.1 >= after.1) && excuse.is_none() {
+        let is_wrong = before.0 >= after.0 || before.1 >= after.1 || second.call.end < first.call.begin;
+        if is_wrong && excuse.is_none() {
             findings.broken("fences", format!("{}; {}", first.call, second.call));
         }
         let is_killed = history.killed.contains_key(&first.call.client);
@@ -207,21 +208,14 @@ fn in_turn(history: &History, deliveries: &[Delivery], findings: &mut Findings) 
     }
 }
 
-/// A delivery that began after another one had ended has a greater fence.
-fn fences_rise(object: Object, deliveries: Vec<Delivery>, findings: &mut Findings) {
-    let mut taken: Vec<_> = deliveries.into_iter().filter(|delivery| delivery.taken.is_some()).collect();
-    taken.sort_by_key(|delivery| delivery.call.begin);
-    let mut ended: Vec<_> = taken.iter().map(|delivery| (delivery.call.end, delivery.fence())).collect();
-    ended.sort_unstable();
-    let (mut next, mut greatest) = (0, 0);
-    for delivery in &taken {
-        while next < ended.len() && ended[next].0 < delivery.call.begin {
-            greatest = greatest.max(ended[next].1);
-            next += 1;
-        }
-        if delivery.fence() <= greatest {
-            let call = delivery.call;
-            findings.broken("fences", format!("{object} had the fence {greatest} before {call}"));
-        }
+/// No two deliveries of a queue have the same fence.
+///
+/// The order of the deliveries of different elements is that of the store: a call can get an element that the store has
+/// delivered for an earlier call, which was dropped or had no answer.
+fn fences_differ<'a>(object: Object, deliveries: impl Iterator<Item = Delivery<'a>>, findings: &mut Findings) {
+    let mut seen: HashMap<u64, &Call> = HashMap::new();
+    for Delivery { call, taken, .. } in deliveries {
+        let Some(first) = taken.and_then(|(fence, _)| seen.insert(fence, call)) else { continue };
+        findings.broken("fences", format!("{object} has given a fence twice: {first}; {call}"));
     }
 }

@@ -80,7 +80,11 @@ fn shared_key(history: &History, calls: &[&Call], findings: &mut Findings) {
     // any version.
     let (mut maybe, mut anything) = (HashSet::<u64>::new(), Vec::<&Call>::new());
     let mut last = None;
-    for call in calls {
+    for &call in calls {
+        // The task has read this version before.
+        if let Op::Swap { from: Some(from), .. } = call.op {
+            seen.insert(from);
+        }
         let (from, to) = match (call.op, call.outcome) {
             (Op::Swap { from: Some(from), to, .. }, Some(Outcome::Ok)) => (from, to),
             (Op::Swap { from: None, to, .. }, Some(Outcome::Found(from))) => (from, to),
@@ -93,7 +97,7 @@ fn shared_key(history: &History, calls: &[&Call], findings: &mut Findings) {
             }
             (Op::Read { .. }, Some(Outcome::Found(found))) if call.client == JUDGE => {
                 seen.insert(found);
-                last = Some((found, *call));
+                last = Some((found, call));
                 continue;
             }
             _ => continue,
