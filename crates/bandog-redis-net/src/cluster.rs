@@ -88,7 +88,7 @@ impl Cluster {
         self.0.wait_for_map(Instant::now() + self.timeout()).await
     }
 
-    /// Subscribes at the node that has the slot of this source. If the slot of a channel or of a key moves, the
+    /// Subscribes at the node that has the slot of this source. If the slot of a sharded channel or of a key moves, the
     /// subscription moves, too, and then the sink gets a gap, because a message may have been lost.
     ///
     /// # Errors

@@ -1,8 +1,5 @@
-//! The subscriptions of a cluster. Those to channels and keys are at the node that has their slot, and move with the slot.
-//! Those to globs can be at any node, and move if their node leaves the cluster.
-//!
-//! A plain channel works at each node. But a message is lost without notice if the link between the nodes breaks, so its
-//! subscribers are at the node to which it is published.
+//! The subscriptions of a cluster. Those to sharded channels and keys are at the node that has their slot, and move with the
+//! slot. Those to plain channels and globs can be at any node, and move if their node leaves the cluster.
 
 use std::{
     sync::{Arc, MutexGuard, PoisonError},
@@ -145,11 +142,10 @@ impl SharedCluster {
 
     /// Whether this node has this source.
     fn is_home(&self, source: &Source, node: &Arc<Node>) -> bool {
-        let owner = self.owner_of(source.name());
-        match (source, owner) {
-            (Source::Plain(_) | Source::Sharded(_) | Source::Key(_), Some(owner)) => Arc::ptr_eq(&owner, node),
-            (Source::Sharded(_) | Source::Key(_), None) => false,
-            (Source::Glob(_), _) | (Source::Plain(_), None) => self.map().has(node),
+        if source.is_in_slot() {
+            self.owner_of(source.name()).is_some_and(|owner| Arc::ptr_eq(&owner, node))
+        } else {
+            self.map().has(node)
         }
     }
 

@@ -158,7 +158,7 @@ async fn on_a_cluster_subscriptions_survive_the_death_of_their_node() {
 }
 
 #[tokio::test]
-async fn on_a_cluster_a_plain_channel_moves_with_its_slot() {
+async fn on_a_cluster_a_plain_channel_does_not_move_with_a_slot() {
     let cluster = RedisCluster::start(3, 0);
     let servers = servers(&cluster.url(), &[]);
     let (_plain, mut plain_messages) = subscribed(&servers, &plain("c")).await;
@@ -166,14 +166,10 @@ async fn on_a_cluster_a_plain_channel_moves_with_its_slot() {
     let from = cluster.master_of(slot);
     let to = cluster.addrs().into_iter().find(|addr| addr.port() != from.port()).unwrap();
     move_slot(&cluster, slot, from, cluster.node_at(to.port()));
-    let mut get = redis::Pipeline::new();
-    get.cmd("GET").arg("c");
-    servers.call(Keys::FirstArguments, get).await.unwrap(); // This finds the move.
-    assert_eq!(next(&mut plain_messages).await, Some(Message::Gap));
-    let subscribers = |node: &RedisServer| node.cmd(&["PUBSUB", "NUMSUB", "c"]).array()[1].int();
-    assert_eq!(subscribers(cluster.node_at(to.port())), 1);
-    eventually_async(SOON, async || subscribers(from) == 0).await;
     for node in cluster.iter().cycle().take(30) {
+        let mut get = redis::Pipeline::new();
+        get.cmd("GET").arg("c");
+        servers.call(Keys::FirstArguments, get).await.unwrap(); // This finds the move.
         node.cmd(&["PUBLISH", "c", "after"]);
         assert_eq!(next(&mut plain_messages).await, payload("after"), "once, and without a gap");
     }
