@@ -83,6 +83,7 @@ fn run_on(store: StoreKind, seed: u64, args: &GridArgs) -> io::Result<Report> {
     faults.iter().for_each(|fault| log.write(fault));
     let mut history = History::read(&files, &pool.lives, &faults, is_memory)?;
     history.left = left(&pool.store);
+    history.relays = store == StoreKind::Cluster;
     let mut report = Report::new(store, seed, &history, wrong);
     drop(pool);
     if keep || !report.is_well() {

@@ -19,8 +19,11 @@ local now = math.floor(time / 1000)
 -- at the first command that is refused, and the element is still there.
 
 -- A server whose memory is full refuses a script that begins with a write that needs memory. But these scripts keep leases,
--- and free memory.
-if verb ~= 'count' and verb ~= 'peek' then redis.call('ZREM', leases, '') end
+-- and free memory. A user who may not remove elements is refused here: an element would stay, and come again.
+if verb ~= 'count' and verb ~= 'peek' then
+    redis.call('ZREM', leases, '')
+    redis.call('HDEL', taken, '')
+end
 
 local function packed(deliveries, score, bytes)
     return deliveries .. ' ' .. score .. ' ' .. bytes
@@ -41,10 +44,9 @@ local function give_back(score, bytes)
     end
 end
 
--- The lease goes last: an element without a lease would never come again.
 local function remove(id)
-    redis.call('HDEL', taken, id)
     redis.call('ZREM', leases, id)
+    return redis.call('HDEL', taken, id)
 end
 
 -- A part that is made gets the ttl of the part from which its first element comes.

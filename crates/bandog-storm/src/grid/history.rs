@@ -266,6 +266,8 @@ pub(super) struct History {
     pub(super) faults: Vec<Fault>,
     /// Times in which a client could not run, because of the machine. `None`: all clients.
     pub(super) stalls: Vec<(Option<u32>, Nanos, Nanos)>,
+    /// Whether messages of topics that are not sharded go from server to server, which can lose and delay them.
+    pub(super) relays: bool,
     /// What was left in the store at the end, besides the objects.
     pub(super) left: Vec<String>,
 }

@@ -321,6 +321,17 @@ fn messages_that_are_missing_or_come_twice_are_seen() {
     breaks(&messages(&[begin, message(1), Heard::Gap, message(1)]), &["messages"]);
     breaks(&messages(&[begin, message(1), message(2), message(3), message(4)]), &["messages"]);
     breaks(&messages(&[begin, message(1), message(2), message(3), Heard::Deaf]), &["messages"]);
+    // Between the nodes of a cluster, messages can be lost and overtaken, and none comes twice.
+    for (heard, laws) in [
+        ([begin, message(1), message(3), message(2)], &[][..]),
+        ([begin, message(1), message(2), message(2)], &["messages"]),
+    ] {
+        let mut history = messages(&heard);
+        history.relays = true;
+        breaks(&history, &["messages"]);
+        history.faults = vec![fault(FaultKind::MasterStopped, None, 1, 2)];
+        breaks(&history, laws);
+    }
     // The first message was published before the subscription.
     let mut history = messages(&[begin, message(2), message(3)]);
     history.subscriptions.values_mut().for_each(|subscription| subscription.events[0].0 = 15 * MS);

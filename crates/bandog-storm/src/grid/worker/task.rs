@@ -72,9 +72,10 @@ impl Task {
     pub(super) async fn run(mut self) {
         while !self.must_stop() {
             match self.random.u8(..100) {
-                0..22 => self.push().await,
-                22..40 => self.pop().await,
-                40..52 => self.take().await,
+                // Fewer elements are pushed than taken out, so none stays for long.
+                0..18 => self.push().await,
+                18..42 => self.pop().await,
+                42..52 => self.take().await,
                 52..68 => self.own_value().await,
                 68..76 => self.swap().await,
                 76..84 => self.add().await,
