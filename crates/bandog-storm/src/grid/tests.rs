@@ -332,6 +332,9 @@ fn messages_that_are_missing_or_come_twice_are_seen() {
         history.faults = vec![fault(FaultKind::MasterStopped, None, 1, 2)];
         breaks(&history, laws);
     }
+    let repeated = messages(&[begin, message(1), message(2), Heard::Gap, message(2)]);
+    breaks(&repeated, &["messages"]);
+    breaks(&History { relays: true, ..repeated }, &[]);
     // The first message was published before the subscription.
     let mut history = messages(&[begin, message(2), message(3)]);
     history.subscriptions.values_mut().for_each(|subscription| subscription.events[0].0 = 15 * MS);
