@@ -97,7 +97,7 @@ impl Judge {
         let grid = &self.0.grid;
         for (object, key) in registers {
             let (op, read) = (Op::Read { key }, async { read(&self.0, object, key).await });
-            self.call(object, op, read, |value| Outcome::Found(value)).await;
+            self.call(object, op, read, Outcome::Found).await;
         }
         for object in counters {
             let counter = grid.counter(object.name()).expect("a handle");
