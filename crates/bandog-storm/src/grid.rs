@@ -19,7 +19,7 @@ use bandog::ConnectOptions;
 
 pub(crate) use self::{args::GridArgs, worker::run as work};
 use self::{
-    history::{History, Kind, Object},
+    history::{History, Kind, OBJECTS, Object},
     report::Report,
 };
 use crate::{
@@ -36,8 +36,6 @@ use crate::{
 /// Timeout for the end of the workers. On a memory store, the worker also reads all objects, and waits for the leases of
 /// clients whose runtime has ended.
 const END_TIMEOUT: Duration = Duration::from_secs(120);
-/// Number of objects of most kinds.
-const OBJECTS: u32 = 2;
 
 /// Traffic on objects.
 const PURPOSE: Purpose = Purpose { keeps: true, movable };

@@ -19,67 +19,22 @@
 //! A fault that loses data of the store excuses what was written shortly before it. These excuses are counted.
 
 mod elements;
+mod findings;
+mod losses;
 mod messages;
 mod sums;
 mod values;
 
 use std::collections::BTreeMap;
 
+pub(super) use self::findings::Findings;
+use self::losses::loss;
 use super::history::{Call, History, Kind, Object, Op, Outcome};
 use crate::{
     fault::{Fault, FaultKind},
-    history::{Nanos, nanos},
+    history::nanos,
     plan::SLACK,
 };
-
-/// Maximum number of violations of one law that are reported in full.
-const REPORTED: usize = 5;
-/// Time before a failover in which acknowledged writes may not have reached a replica.
-const BEHIND: Nanos = 1_000_000_000;
-/// Maximum time for which an element that was pushed before a server lost all its data was still there: the lease of a
-/// popped element whose client was killed, and more.
-const STAYS: Nanos = 45_000_000_000;
-
-/// The results of the checker.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub(super) violations: Vec<(&'static str, String)>,
-    /// Number of cases that docs/grid.md allows, by their reason.
-    pub(super) excused: BTreeMap<&'static str, u64>,
-    /// Number of elements that were pushed with an acknowledgement, and number of deliveries.
-    pub(super) pushed: u64,
-    pub(super) delivered: u64,
-    /// The longest time by which a call exceeded its limit.
-    pub(super) worst_overrun: Nanos,
-}
-
-impl Findings {
-    fn broken(&mut self, law: &'static str, what: String) {
-        self.violations.push((law, what));
-    }
-
-    fn excuse(&mut self, reason: &'static str) {
-        *self.excused.entry(reason).or_default() += 1;
-    }
-
-    /// Number of violations of each law.
-    pub(super) fn laws(&self) -> BTreeMap<&'static str, usize> {
-        let mut laws = BTreeMap::new();
-        self.violations.iter().for_each(|(law, _)| *laws.entry(*law).or_default() += 1);
-        laws
-    }
-
-    /// The first violations of each law.
-    pub(super) fn report(&self) -> Vec<String> {
-        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        let reported = self.violations.iter().filter(|(law, _)| {
-            let count = seen.entry(law).or_default();
-            *count += 1;
-            *count <= REPORTED
-        });
-        reported.map(|(law, what)| format!("{law}: {what}")).collect()
-    }
-}
 
 /// Checks all laws.
 pub(super) fn check(history: &History) -> Findings {
@@ -151,24 +106,4 @@ fn filter(history: &History, calls: &[&Call], findings: &mut Findings) {
             _ => {}
         }
     }
-}
-
-/// A fault that may have undone a write that was made between `begin` and `end`, before `until`.
-fn loss(history: &History, begin: Nanos, end: Nanos, until: Nanos) -> Option<&'static str> {
-    let mut losses = history.faults.iter().filter(|fault| fault.kind.loses_objects());
-    let fault = losses.find(|fault| match fault.kind {
-        FaultKind::Flushed => begin <= fault.to && fault.from <= until,
-        _ => {
-            begin <= fault.to && end.saturating_add(BEHIND) >= fault.from && fault.from.saturating_sub(BEHIND) <= until
-        }
-    })?;
-    Some(match fault.kind {
-        FaultKind::Flushed => "the store was emptied",
-        _ => "a replica took over",
-    })
-}
-
-/// A fault that may have undone something between these times.
-fn loss_between(history: &History, from: Nanos, to: Nanos) -> Option<&'static str> {
-    loss(history, from, to.max(from), to)
 }

@@ -12,9 +12,8 @@ use bandog::{
 };
 
 use super::{
-    OBJECTS,
     context::{Context, outcome},
-    history::{History, How, JUDGE, Kind, Object, Op, Outcome},
+    history::{History, How, JUDGE, Kind, OBJECTS, Object, Op, Outcome},
 };
 use crate::history::{CallId, Files};
 

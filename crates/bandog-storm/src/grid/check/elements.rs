@@ -2,11 +2,18 @@
 
 use std::collections::HashMap;
 
-use super::{Findings, STAYS, loss, loss_between};
+use super::{
+    findings::Findings,
+    losses::{loss, loss_between},
+};
 use crate::{
     grid::history::{Call, History, How, JUDGE, Object, Op, Outcome},
     history::{CallId, Nanos},
 };
+
+/// Maximum time for which an element that was pushed before a server lost all its data was still there: the lease of a
+/// popped element whose client was killed, and more.
+const STAYS: Nanos = 45_000_000_000;
 
 /// Maximum time until a client has reported an element that it has popped, if nothing disturbs it.
 const REPORTED_WITHIN: Nanos = 1_000_000_000;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::{
     grid::history::{Call, Heard, History, Kind, Object, Op, Outcome},
     history::Nanos,

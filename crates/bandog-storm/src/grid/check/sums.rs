@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Findings, loss_between};
+use super::{findings::Findings, losses::loss_between};
 use crate::{
     grid::history::{Call, History, Kind, Object, Op, Outcome},
     history::Nanos,

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Findings, loss, loss_between};
+use super::{
+    findings::Findings,
+    losses::{loss, loss_between},
+};
 use crate::{
     grid::history::{Call, History, JUDGE, Op, Outcome},
     history::Nanos,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Heard, How, Object, Op, Outcome};
+use super::call::{Heard, How, Object, Op, Outcome};
 use crate::history::{CallId, Nanos};
 
 /// One line.

@@ -6,10 +6,7 @@ use bandog::grid::{Deque, Queue, Set, SortedSet, Taken};
 
 use super::task::{EXACT, ONCE, SETTLES, TAKES, Task};
 use crate::{
-    grid::{
-        OBJECTS,
-        history::{How, Kind, Object, Op, Outcome},
-    },
+    grid::history::{How, Kind, OBJECTS, Object, Op, Outcome},
     history::now,
 };
 

@@ -4,10 +4,9 @@ use bandog::grid::Map;
 
 use super::task::{EXACT, ONCE, SEVERAL, Task};
 use crate::grid::{
-    OBJECTS,
     context::outcome,
     drain::read,
-    history::{Kind, Object, Op, Outcome},
+    history::{Kind, OBJECTS, Object, Op, Outcome},
 };
 
 /// Number of keys of each task in an object.
