@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     exits::ExitsArgs,
+    grid::GridArgs,
     plan::Kind,
     settings::{Profile, StoreKind, WorkerArgs},
     ticks::{NodeArgs, TicksArgs},
@@ -57,6 +58,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask storm postgres mariadb zookeeper            other servers, also zookeeper-ensemble
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
+  cargo xtask storm grid redis --ops 100000               the data grid: `storm grid --help`
 
 The exit code is 0 when nothing is wrong, 1 when a promise of docs/GUARANTEES.md was broken.
 docs/PROOF.md says what is checked, what is not, and what was found.";
@@ -68,8 +70,13 @@ pub(crate) enum Role {
     Worker(WorkerArgs),
     /// Runs scheduled jobs under faults, and checks that each tick (each due time of a job) runs once
     Ticks(TicksArgs),
+    /// Plays the data grid with random calls under faults, and checks the history of the calls
+    Grid(GridArgs),
     /// Ends real programs in every possible way, and checks how each program exits
     Exits(ExitsArgs),
+    /// A worker of the command `grid`, which the storm itself starts
+    #[command(hide = true)]
+    GridWorker(WorkerArgs),
     /// A node of the command `ticks`, which the storm itself starts
     #[command(hide = true)]
     TicksNode(NodeArgs),

@@ -55,6 +55,14 @@ pub(crate) enum FaultKind {
     ServerEmpty,
     /// The server is killed, and starts again with its data.
     ServerKilled,
+    /// A server loses all its data.
+    Flushed,
+    /// A server is at its memory limit, and refuses writes that need memory.
+    Full,
+    /// The clients lack the right to one of the commands of objects.
+    RightMissing,
+    /// The runtime of a client ends, and another client replaces it.
+    RuntimeEnded,
     /// Another session locks the table of the leases.
     TableLocked,
     /// One server of a quorum is killed, and starts again empty. The fault lasts until the server has a vote.
@@ -92,16 +100,17 @@ pub(crate) enum FaultKind {
 }
 
 use FaultKind::{
-    ClientsKilled, Cut, Evict, Failover, Forget, HandedOver, HoldAnswers, HoldRequests, Kill, KillInWrite, LogDeleted,
-    LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, NodeEmpty, NotificationFileDeleted,
-    NotificationFileReplaced, OtherBoot, Promoted, Refuse, ScriptsFlushed, SentinelKilled, SentinelStopped,
-    ServerEmpty, ServerKilled, ServerSleep, ServerStop, SlotsMoved, Slow, Stall, Starved, Stop, StopInWrite,
-    TableLocked, TimeNamespace, WritesPaused,
+    ClientsKilled, Cut, Evict, Failover, Flushed, Forget, Full, HandedOver, HoldAnswers, HoldRequests, Kill,
+    KillInWrite, LogDeleted, LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, NodeEmpty,
+    NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Promoted, Refuse, RightMissing, RuntimeEnded,
+    ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled, ServerSleep, ServerStop, SlotsMoved,
+    Slow, Stall, Starved, Stop, StopInWrite, TableLocked, TimeNamespace, WritesPaused,
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
-/// fault has no profile, the workers or the machine cause this fault. The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 38] = {
+/// fault has no profile, the workers or the machine cause this fault, or only objects of the grid have it
+/// ([`FaultKind::of_objects`]). The nemesis causes all other faults.
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 42] = {
     use StoreKind::{
         Cluster as C, Mariadb as D, Memory as M, Postgres as P, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S,
         Zookeeper as Z, ZookeeperEnsemble as E,
@@ -142,6 +151,10 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 38] = {
         (NotificationFileDeleted, "notification-file-deleted", &[S], Some(Profile::Server)),
         (NotificationFileReplaced, "notification-file-replaced", &[S], Some(Profile::Server)),
         (LogDeleted, "log-deleted", &[S], Some(Profile::Server)),
+        (Flushed, "flushed", &[], None),
+        (Full, "full", &[], None),
+        (RightMissing, "right-missing", &[], None),
+        (RuntimeEnded, "runtime-ended", &[], None),
         (Promoted, "promoted", &[], None),
         (Evict, "evict", &[], None),
         (Starved, "starved", &[], None),
@@ -157,6 +170,28 @@ impl FaultKind {
             .filter(|(_, _, stores, of)| stores.contains(&store) && is_in_profile(of))
             .map(|(kind, ..)| *kind)
             .collect()
+    }
+
+    /// The faults of objects of the grid on this store in this profile.
+    pub(crate) fn of_objects(store: StoreKind, profile: Profile) -> Vec<Self> {
+        let mut kinds = Self::of(store, profile);
+        // A server keeps its data when it is killed: the fault `Flushed` is the one that loses them.
+        kinds.retain(|kind| !matches!(kind, TimeNamespace | OtherBoot | ServerEmpty | Forget));
+        if matches!(profile, Profile::Pauses | Profile::Everything) && store == StoreKind::Memory {
+            kinds.push(RuntimeEnded);
+        }
+        if matches!(profile, Profile::Server | Profile::Everything) && store != StoreKind::Memory {
+            kinds.extend([Flushed, Full, RightMissing]);
+            if store == StoreKind::Redis {
+                kinds.push(ServerKilled);
+            }
+        }
+        kinds
+    }
+
+    /// Whether the fault can make the store lose writes of objects that it has confirmed.
+    pub(crate) fn loses_objects(self) -> bool {
+        matches!(self, Flushed | MasterKilled | MasterStopped | Failover | Promoted)
     }
 
     /// Whether the fault can make the store lose a hold (a granted lock) before the hold expires.
@@ -192,7 +227,7 @@ impl FaultKind {
     pub(crate) fn is_of_one_client(self) -> bool {
         match self {
             Kill | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow | LoseRequests
-            | LoseAnswers | Stall | Refuse | Lossy | HoldRequests | HoldAnswers => true,
+            | LoseAnswers | Stall | Refuse | Lossy | HoldRequests | HoldAnswers | RuntimeEnded => true,
             ServerStop
             | ServerSleep
             | WritesPaused
@@ -200,6 +235,9 @@ impl FaultKind {
             | ScriptsFlushed
             | ServerEmpty
             | ServerKilled
+            | Flushed
+            | Full
+            | RightMissing
             | TableLocked
             | NodeEmpty
             | MasterKilled

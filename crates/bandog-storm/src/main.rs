@@ -1,6 +1,6 @@
 //! Makes random calls on locks while faults are injected, records a history, and checks the history. The module `ticks`
-//! does the same with scheduled jobs. `cargo xtask storm --help` and `cargo xtask storm ticks --help` print the
-//! options. The module `exits` ends programs in every possible way.
+//! does the same with scheduled jobs, and `grid` with the data grid. `cargo xtask storm --help`, `storm ticks --help` and
+//! `storm grid --help` print the options. The module `exits` ends programs in every possible way.
 //!
 //! `worker` makes the calls, in separate processes. `nemesis` injects faults. `check` checks the history, and imports
 //! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
@@ -9,6 +9,7 @@ mod args;
 mod check;
 mod exits;
 mod fault;
+mod grid;
 mod history;
 mod nemesis;
 mod plan;
@@ -40,7 +41,9 @@ fn main() -> ExitCode {
     let result = match &args.role {
         Some(Role::Worker(worker)) => worker::run(worker),
         Some(Role::TicksNode(node)) => ticks::node(node),
+        Some(Role::GridWorker(worker)) => grid::work(worker),
         Some(Role::Exits(args)) => return exits::run(args),
+        Some(Role::Grid(args)) => return grid::run(args),
         Some(Role::Ticks(args)) => return ticks::run(args),
         None => return run_on_stores(&args),
     };

@@ -15,6 +15,9 @@ use crate::{
 
 /// Maximum time until a promotion that the nemesis has not caused is known to all sentinels and nodes.
 const KNOWN_WITHIN: Duration = Duration::from_secs(3);
+/// Commands of objects, one of which the fault `RightMissing` forbids.
+const RIGHTS: [&str; 12] =
+    ["evalsha", "hdel", "hget", "hset", "incrby", "lpop", "pexpire", "rpush", "sadd", "set", "zadd", "zrem"];
 
 /// A fault that has begun and is not removed yet.
 #[derive(Debug)]
@@ -92,7 +95,10 @@ impl Nemesis {
         let clients = pool.lives.len();
         let worker = &pool.workers[slot];
         // These faults exist only for memory stores, whose clients are all in one process. So any client can be chosen.
-        let client = if matches!(kind, FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers) {
+        let client = if matches!(
+            kind,
+            FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers | FaultKind::RuntimeEnded
+        ) {
             u32::try_from(self.random.usize(..clients)).unwrap_or(0)
         } else {
             worker.first
@@ -116,7 +122,9 @@ impl Nemesis {
             | FaultKind::ClientsKilled
             | FaultKind::ScriptsFlushed
             | FaultKind::ServerEmpty
-            | FaultKind::ServerKilled => 0.0,
+            | FaultKind::ServerKilled
+            | FaultKind::Flushed
+            | FaultKind::RuntimeEnded => 0.0,
             FaultKind::TimeNamespace | FaultKind::OtherBoot | FaultKind::KillInWrite => 0.0,
             // These last until another server has taken over, or until the server has a vote.
             FaultKind::MasterKilled
@@ -142,6 +150,7 @@ impl Nemesis {
                 0.2 + self.random.f64()
             }
             FaultKind::SentinelKilled | FaultKind::SentinelStopped => 0.2 + 1.5 * self.random.f64(),
+            FaultKind::Full | FaultKind::RightMissing => 0.2 + 1.5 * self.random.f64(),
         };
         TTL.mul_f64(ttls)
     }
@@ -191,7 +200,14 @@ impl Nemesis {
             FaultKind::ClientsKilled => pool.store.kill_clients(harm.victim),
             FaultKind::ScriptsFlushed => pool.store.server(harm.victim).flush_scripts(),
             FaultKind::ServerEmpty | FaultKind::NodeEmpty => pool.store.server(harm.victim).restart(),
-            FaultKind::ServerKilled => pool.store.other_server().kill_and_restart(),
+            FaultKind::ServerKilled => pool.store.kill_and_restart(),
+            FaultKind::Flushed => return pool.store.server(harm.victim).try_cmd(&["FLUSHALL"]).is_ok(),
+            FaultKind::Full => set_memory(pool, harm.victim, "1"),
+            FaultKind::RightMissing => {
+                let right = format!("-{}", self.random.choice(RIGHTS).unwrap_or("set"));
+                return change_rights(pool, harm.victim, &right);
+            }
+            FaultKind::RuntimeEnded => order(pool, slot, &format!("end {}", harm.client)),
             FaultKind::TableLocked => return pool.store.other_server().lock_table(harm.length),
             FaultKind::MasterKilled
             | FaultKind::MasterStopped
@@ -261,7 +277,11 @@ impl Nemesis {
             | FaultKind::SentinelStopped
             | FaultKind::SlotsMoved => self.broken.extend(pool.store.end(harm.kind, harm.victim).err()),
             FaultKind::LogDeleted => await_log(&pool.store.database()),
-            FaultKind::Kill
+            FaultKind::Full => set_memory(pool, harm.victim, "0"),
+            FaultKind::RightMissing => drop(change_rights(pool, harm.victim, "+@all")),
+            FaultKind::Flushed
+            | FaultKind::RuntimeEnded
+            | FaultKind::Kill
             | FaultKind::KillInWrite
             | FaultKind::TimeNamespace
             | FaultKind::OtherBoot
@@ -308,6 +328,17 @@ impl Nemesis {
         let from = seen.saturating_sub(nanos(KNOWN_WITHIN));
         Some(Fault { kind: FaultKind::Promoted, from, to: now(), client: None, name: None })
     }
+}
+
+/// Sets the memory limit of a server: 0 is none.
+fn set_memory(pool: &WorkerPool, server: usize, bytes: &str) {
+    let set = pool.store.server(server).cmd(&["CONFIG", "SET", "maxmemory", bytes]);
+    assert_eq!(set, Reply::Text("OK".into()));
+}
+
+/// Gives a right to the clients of a server, or takes it away. Returns whether the server has done so.
+fn change_rights(pool: &WorkerPool, server: usize, right: &str) -> bool {
+    pool.store.server(server).cmd(&["ACL", "SETUSER", "default", right]) == Reply::Text("OK".into())
 }
 
 /// Sends an order to the process of a memory store, and waits until the process has executed the order.

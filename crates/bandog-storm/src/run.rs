@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -19,7 +19,7 @@ use crate::{
     report::Summary,
     settings::{Profile, StoreKind},
     sweep,
-    test_store::TestStore,
+    test_store::{LOCKS, TestStore},
     worker_pool::{Home, Size, WorkerPool, is_possible},
 };
 
@@ -39,14 +39,15 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// If the history cannot be written or read.
 pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summary> {
     let start = Instant::now();
-    let (dir, keep) = directory(store, args)?;
+    let (dir, keep) = directory(store, args.keep.as_deref())?;
     let files = Files::in_dir(&dir);
     let traffic_kinds = traffic_kinds(store, &args.kinds)?;
-    let test_store = TestStore::open(store, &dir);
+    let test_store = TestStore::open(store, &dir, LOCKS);
     let kinds = kinds(store, args.profile, &files);
     let evicts = matches!(args.profile, Profile::Server | Profile::Everything);
     let probes = test_store.probes();
-    let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, &traffic_kinds, evicts);
+    let mut pool =
+        WorkerPool::start(test_store, files.clone(), Size::of(store), seed, "worker", &traffic_kinds, evicts);
     let mut nemesis = Nemesis::new(kinds.clone(), seed, &pool.store);
     let mut wrong = Vec::new();
     let mut faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
@@ -85,8 +86,8 @@ fn traffic_kinds(store: StoreKind, kinds: &[Kind]) -> io::Result<Vec<Kind>> {
 }
 
 /// Makes a directory for this run. Returns its path, and whether the directory is kept after the run.
-fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
-    match &args.keep {
+pub(crate) fn directory(store: StoreKind, keep: Option<&Path>) -> io::Result<(PathBuf, bool)> {
+    match keep {
         Some(keep) => {
             std::fs::create_dir_all(keep)?;
             let dir = tempfile::Builder::new().prefix(&format!("{store}-")).tempdir_in(keep)?;
@@ -124,7 +125,7 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
 }
 
 /// Prints the kinds of faults that never happened, if each of them should have happened several times.
-fn print_missing(kinds: &[FaultKind], faults: &[Fault]) {
+pub(crate) fn print_missing(kinds: &[FaultKind], faults: &[Fault]) {
     if faults.len() < OFTEN * kinds.len() {
         return;
     }
@@ -137,7 +138,7 @@ fn print_missing(kinds: &[FaultKind], faults: &[Fault]) {
 
 /// Injects faults until the workers have made `ops` calls. Returns the faults. If there is a problem, adds the problem
 /// to `wrong`, and stops.
-fn storm(
+pub(crate) fn storm(
     pool: &mut WorkerPool,
     nemesis: &mut Nemesis,
     ops: u64,
@@ -175,19 +176,25 @@ fn storm(
 /// Ends all clients, takes each lock once, and checks that no data are left in the store. Adds problems to `wrong`.
 /// Returns the time that the clients needed to end.
 fn end_all(pool: &mut WorkerPool, kinds: &[Kind], wrong: &mut Vec<String>) -> Duration {
+    let took = end_workers(pool, END_TIMEOUT, wrong);
+    wrong.extend(sweep_from_here(&pool.store, kinds, pool.size.ttl).unwrap_or_else(|error| vec![error.to_string()]));
+    wrong.extend(pool.store.left().into_iter().map(|left| format!("data left in the store: {left}")));
+    took
+}
+
+/// Ends all clients, within this time. Adds problems to `wrong`. Returns the time that the clients needed to end.
+pub(crate) fn end_workers(pool: &mut WorkerPool, within: Duration, wrong: &mut Vec<String>) -> Duration {
     let start = Instant::now();
     for worker in &mut pool.workers {
         worker.process.write_line("stop");
     }
-    while !pool.workers.iter().all(super::worker_pool::Worker::has_ended) && start.elapsed() < END_TIMEOUT {
+    while !pool.workers.iter().all(super::worker_pool::Worker::has_ended) && start.elapsed() < within {
         thread::sleep(Duration::from_millis(10));
     }
     let took = start.elapsed();
     let late = pool.workers.iter().filter(|worker| !worker.has_ended());
-    wrong.extend(late.map(|worker| format!("worker {} did not end within {END_TIMEOUT:?}", worker.first)));
+    wrong.extend(late.map(|worker| format!("worker {} did not end within {within:?}", worker.first)));
     wrong.extend(pool.workers.iter().flat_map(super::worker_pool::Worker::left));
-    wrong.extend(sweep_from_here(&pool.store, kinds, pool.size.ttl).unwrap_or_else(|error| vec![error.to_string()]));
-    wrong.extend(pool.store.left().into_iter().map(|left| format!("data left in the store: {left}")));
     took
 }
 

@@ -24,6 +24,18 @@ const LEFT: &str = include_str!("sql/left.sql");
 /// The channel to which sentinels subscribe.
 const OF_SENTINELS: &str = "__sentinel__:hello";
 
+/// The traffic for which a store is opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Purpose {
+    /// Whether a single Redis server keeps its data when it is killed.
+    pub(crate) keeps: bool,
+    /// Chooses names whose slots move to another node of a cluster.
+    pub(crate) movable: fn(&mut fastrand::Rng) -> Vec<String>,
+}
+
+/// Traffic on locks.
+pub(crate) const LOCKS: Purpose = Purpose { keeps: false, movable: topology::cluster::locks };
+
 /// The store that workers use.
 #[derive(Debug)]
 pub(crate) enum TestStore {
@@ -37,13 +49,18 @@ pub(crate) enum TestStore {
 }
 
 impl TestStore {
-    pub(crate) fn open(store: StoreKind, dir: &Path) -> Self {
+    pub(crate) fn open(store: StoreKind, dir: &Path, purpose: Purpose) -> Self {
         match store {
             StoreKind::Memory => Self::Memory,
             StoreKind::Sqlite => Self::Sqlite(dir.join("locks.db")),
+            StoreKind::Redis if purpose.keeps => {
+                let dir = dir.display().to_string();
+                let lasting = ["--dir", &dir, "--appendonly", "yes", "--appendfsync", "always"];
+                Self::Redis(RedisServer::start_with(&lasting))
+            }
             StoreKind::Redis => Self::Redis(RedisServer::start()),
             StoreKind::Sentinel => Self::Sentinel(Watched::start()),
-            StoreKind::Cluster => Self::Cluster(Cluster::start()),
+            StoreKind::Cluster => Self::Cluster(Cluster::start(purpose.movable)),
             StoreKind::Quorum => Self::Quorum(Quorum::start()),
             StoreKind::Postgres => Self::Other(Server::postgres()),
             StoreKind::Mariadb => Self::Other(Server::mariadb()),
@@ -99,6 +116,14 @@ impl TestStore {
         match self {
             Self::Other(server) => server,
             _ => unreachable!("only stores with such a server have this fault"),
+        }
+    }
+
+    /// Kills the server, and starts it again with its data.
+    pub(crate) fn kill_and_restart(&self) {
+        match self {
+            Self::Redis(server) => server.restart(),
+            _ => self.other_server().kill_and_restart(),
         }
     }
 

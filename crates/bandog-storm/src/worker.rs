@@ -6,8 +6,8 @@ mod client_context;
 mod elections;
 mod handle;
 mod latches;
-mod memory;
-mod out;
+pub(crate) mod memory;
+pub(crate) mod out;
 mod outcome;
 mod run_delay;
 mod section;
@@ -112,7 +112,7 @@ async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop:
 
 /// The runtime of the process with this number. Half of the processes get a current-thread runtime, and the other half
 /// a multi-thread runtime, so that both kinds are tested.
-fn runtime(number: u32) -> Runtime {
+pub(crate) fn runtime(number: u32) -> Runtime {
     let mut builder =
         if number.is_multiple_of(2) { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.worker_threads(2).enable_all().build().expect("a runtime")
@@ -120,7 +120,7 @@ fn runtime(number: u32) -> Runtime {
 
 /// Makes the client with this number, without a connection yet. The engine of every fourth client runs on the runtime
 /// of the process.
-fn client(args: &WorkerArgs, shared: &Shared, number: u32) -> Result<Client> {
+pub(crate) fn client(args: &WorkerArgs, shared: &Shared, number: u32) -> Result<Client> {
     let on_current = (args.first + number) % 4 == 3;
     if args.url == "memory:" {
         let options = Client::options().watchdog(args.ttl());
@@ -144,7 +144,7 @@ fn read_orders(stop: Arc<AtomicBool>, shared: Shared) {
 }
 
 /// Reports the progress on a separate thread, which ends with the process.
-fn report_progress(ops: Arc<AtomicU64>) {
+pub(crate) fn report_progress(ops: Arc<AtomicU64>) {
     thread::spawn(move || {
         loop {
             thread::sleep(PROGRESS);
@@ -155,7 +155,7 @@ fn report_progress(ops: Arc<AtomicU64>) {
 
 /// Starts a thread that writes heartbeats, and records the times in which the process could not run or could not write,
 /// or in which one of its threads was ready and the machine did not run it. The thread ends with the process.
-fn beat(args: &WorkerArgs) {
+pub(crate) fn beat(args: &WorkerArgs) {
     let files = Files::in_dir(&args.dir);
     let open = |path: std::path::PathBuf| Log::open(&path).expect("the history's directory can be written to");
     let (pulse, log) = (open(files.pulse(args.first)), open(files.client(args.first)));

@@ -99,6 +99,8 @@ pub(crate) struct WorkerPool {
     files: Files,
     pub(crate) size: Size,
     seed: u64,
+    /// The hidden command of the worker processes.
+    role: &'static str,
     /// The kinds of calls, separated by commas.
     kinds: String,
     /// Whether the workers sometimes take locks by force.
@@ -108,10 +110,19 @@ pub(crate) struct WorkerPool {
 }
 
 impl WorkerPool {
-    pub(crate) fn start(store: TestStore, files: Files, size: Size, seed: u64, kinds: &[Kind], evicts: bool) -> Self {
+    /// Starts the processes. Each of them runs this hidden command of the storm.
+    pub(crate) fn start(
+        store: TestStore,
+        files: Files,
+        size: Size,
+        seed: u64,
+        role: &'static str,
+        kinds: &[Kind],
+        evicts: bool,
+    ) -> Self {
         let (workers, lives) = (Vec::new(), Vec::new());
         let kinds = kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(",");
-        let mut pool = Self { store, workers, lives, files, size, seed, kinds, evicts, done: 0 };
+        let mut pool = Self { store, workers, lives, files, size, seed, role, kinds, evicts, done: 0 };
         for _ in 0..size.processes {
             let worker = pool.spawn_worker(Home::Machine);
             pool.workers.push(worker);
@@ -152,7 +163,7 @@ impl WorkerPool {
         }));
         let mut command = at_home(home, &self.files);
         let ahead = if let Home::TimeNamespace(ahead) = home { ahead } else { 0 };
-        command.arg("worker").args(["--url", &url]).arg("--dir").arg(self.files.dir());
+        command.arg(self.role).args(["--url", &url]).arg("--dir").arg(self.files.dir());
         let add_number = |command: &mut Command, name: &str, value: u64| {
             command.arg(name).arg(value.to_string());
         };
@@ -164,7 +175,9 @@ impl WorkerPool {
         add_number(&mut command, "--ttl", millis(self.size.ttl));
         add_number(&mut command, "--timeout", millis(TIMEOUT));
         add_number(&mut command, "--ahead", ahead);
-        command.args(["--kinds", &self.kinds]);
+        if !self.kinds.is_empty() {
+            command.args(["--kinds", &self.kinds]);
+        }
         if self.evicts {
             command.arg("--evicts");
         }

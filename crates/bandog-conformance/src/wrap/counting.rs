@@ -159,7 +159,7 @@ impl Counts {
                 add(&self.records_read, records);
             }
             Call::Registration => return add(&self.registered, 1),
-            Call::Deregistration | Call::Deletion | Call::Other => return,
+            Call::Deregistration | Call::Deletion | Call::Objects | Call::Other => return,
         }
         add(&self.calls, 1);
     }

@@ -29,6 +29,8 @@ pub enum Call {
     Reads(usize),
     /// Deletes the records of open latches.
     Deletion,
+    /// Applies operations on objects of the grid.
+    Objects,
     /// Every other call.
     Other,
 }

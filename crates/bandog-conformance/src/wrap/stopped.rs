@@ -87,7 +87,13 @@ impl Hooks for Gates {
             }
             Call::LockSubscription | Call::RecordSubscription => self.gate(Which::Subscriptions).await,
             Call::Deletion => self.gate(Which::Deletions).await,
-            Call::Ping | Call::Steps | Call::Renewals | Call::Swaps(_) | Call::Reads(_) | Call::Other => {}
+            Call::Ping
+            | Call::Steps
+            | Call::Renewals
+            | Call::Swaps(_)
+            | Call::Reads(_)
+            | Call::Objects
+            | Call::Other => {}
         }
         self.gate(Which::Requests).await;
         let answer = answer.await;

@@ -6,14 +6,17 @@ use async_trait::async_trait;
 use bandog_core::{
     Answer, Backend, Claim, ClientId, Finding, Holding, IfUnused, Inspect, Key, LatchAnswer, LatchOperation, LatchRow,
     Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Profile, Reading, Records, Renewal, Result, Row, Step,
-    Subscription, Swap, Swaps, Usage, messages::Messages, structures::Structures,
+    Subscription, Swap, Swaps, Usage,
+    messages::Messages,
+    structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures},
 };
 
 use super::{Call, Hooks};
 
 /// A backend with another backend inside, whose calls are changed by hooks. All clones share one state.
 ///
-/// The objects and messages of the grid are those of the backend inside. The methods `fence_sql`, `mark_sql` and `drain` are not passed on: they are the defaults of their traits.
+/// Operations on objects of the grid have the hook `around_change`; their pages, notifications and messages are those of the
+/// backend inside. The methods `fence_sql`, `mark_sql` and `drain` are not passed on: they are the defaults of their traits.
 #[derive(Debug)]
 pub struct Wrapped<H, B>(Arc<Shared<H, B>>);
 
@@ -183,11 +186,41 @@ impl<H: Hooks, B: Backend> Records for Wrapped<H, B> {
 
 impl<H: Hooks, B: Backend> Backend for Wrapped<H, B> {
     fn structures(&self) -> Option<Arc<dyn Structures>> {
-        self.inner().structures()
+        let inner = self.inner().structures()?;
+        Some(Arc::new(WrappedObjects { wire: self.clone(), inner }))
     }
 
     fn messages(&self) -> Option<Arc<dyn Messages>> {
         self.inner().messages()
+    }
+}
+
+/// The objects of the backend inside, behind the hooks.
+#[derive(Debug)]
+struct WrappedObjects<H, B> {
+    wire: Wrapped<H, B>,
+    inner: Arc<dyn Structures>,
+}
+
+#[async_trait]
+impl<H: Hooks, B: Backend> Structures for WrappedObjects<H, B> {
+    async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>> {
+        let (inner, sent) = (Arc::clone(&self.inner), ops.to_vec());
+        let call = async move { inner.run(&sent).await };
+        let replies = self.wire.hooks().around_change(Call::Objects, call).await;
+        replies.unwrap_or_else(|error| ops.iter().map(|op| Err(error.clone().at(&op.key))).collect())
+    }
+
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+        self.inner.page(key, part, from, about).await
+    }
+
+    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+        self.inner.objects(pattern, from).await
+    }
+
+    async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {
+        self.inner.subscribe_elements(key, from, notifier).await
     }
 }
 

@@ -32,8 +32,8 @@ impl<T> Taken<T> {
         self.popped.element.delivery
     }
 
-    /// The fence of this delivery: later deliveries of the queue have greater ones. A resource that refuses smaller fences
-    /// than the greatest one it has seen refuses a program that has lost the element.
+    /// The fence of this delivery: later deliveries of the element have greater ones. A resource that refuses smaller fences
+    /// than the greatest one it has seen for this element refuses a program that has lost it.
     pub fn fence(&self) -> Fence {
         Fence::new(self.popped.element.id)
     }

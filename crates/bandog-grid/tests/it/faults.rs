@@ -191,6 +191,42 @@ async fn a_missing_right_loses_no_element() {
 }
 
 #[tokio::test]
+async fn a_pop_that_the_user_may_not_report_is_reported_when_the_right_is_back() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "few", "on", ">PASSWORD", "~*", "&*", "+@all"]);
+    let grid = grid(&server.url().replace("redis://", "redis://few:PASSWORD@")).await;
+    let queue: Queue<u32> = grid.queue("q").unwrap();
+    queue.push(&5).await.unwrap();
+    server.cmd(&["ACL", "SETUSER", "few", "-zscore"]);
+    assert_eq!(queue.pop().await.unwrap(), Some(5));
+    let unconfirmed = grid.close().await.unwrap_err();
+    assert_eq!(unconfirmed.kind(), ErrorKind::Unavailable, "{unconfirmed}");
+    server.cmd(&["ACL", "SETUSER", "few", "+zscore"]);
+    eventually_async(SOON, async || grid.close().await.is_ok()).await;
+    assert_eq!(keys(&server), [""; 0]);
+}
+
+/// Each attempt to release the element is refused before it has changed something.
+#[tokio::test]
+async fn an_element_that_the_user_may_not_remove_is_not_there_twice() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "few", "on", ">PASSWORD", "~*", "&*", "+@all"]);
+    let grid = grid(&server.url().replace("redis://", "redis://few:PASSWORD@")).await;
+    for missing in ["hdel", "zrem"] {
+        let queue: Queue<u32> = grid.queue("q").unwrap();
+        queue.push(&5).await.unwrap();
+        let taken = queue.take(SECOND).await.unwrap().unwrap();
+        server.cmd(&["ACL", "SETUSER", "few", &format!("-{missing}")]);
+        let refused = taken.release().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Denied, "without {missing}: {refused}");
+        assert_eq!(server.cmd(&["LLEN", "bandog:again:{q}"]).int(), 0, "without {missing}");
+        server.cmd(&["ACL", "SETUSER", "few", &format!("+{missing}")]);
+        assert_eq!(queue.taken_len().await.unwrap(), 1);
+        assert!(queue.delete().await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn a_full_server_keeps_the_leases_of_taken_elements() {
     let server = RedisServer::start();
     let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap().lease(SECOND * 2);

@@ -19,8 +19,11 @@ local now = math.floor(time / 1000)
 -- at the first command that is refused, and the element is still there.
 
 -- A server whose memory is full refuses a script that begins with a write that needs memory. But these scripts keep leases,
--- and free memory.
-if verb ~= 'count' and verb ~= 'peek' then redis.call('ZREM', leases, '') end
+-- and free memory. A user who may not remove elements is refused here: an element would stay, and come again.
+if verb ~= 'count' and verb ~= 'peek' then
+    redis.call('ZREM', leases, '')
+    redis.call('HDEL', taken, '')
+end
 
 -- Puts an element back where it was.
 local function give_back(score, bytes)

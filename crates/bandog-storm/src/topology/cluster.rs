@@ -23,25 +23,30 @@ const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(10), Durati
 
 /// The nodes of the cluster.
 #[derive(Debug)]
-pub(crate) struct Cluster(RedisCluster);
+pub(crate) struct Cluster {
+    nodes: RedisCluster,
+    /// Chooses names whose slots move.
+    movable: fn(&mut fastrand::Rng) -> Vec<String>,
+}
 
 impl Cluster {
-    pub(crate) fn start() -> Self {
-        Self(RedisCluster::start_with(MASTERS, 1, &["--cluster-node-timeout", NODE_TIMEOUT]))
+    pub(crate) fn start(movable: fn(&mut fastrand::Rng) -> Vec<String>) -> Self {
+        let nodes = RedisCluster::start_with(MASTERS, 1, &["--cluster-node-timeout", NODE_TIMEOUT]);
+        Self { nodes, movable }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("{}?replicas=1", self.0.url())
+        format!("{}?replicas=1", self.nodes.url())
     }
 
     pub(crate) fn servers(&self) -> Vec<&RedisServer> {
-        self.0.iter().collect()
+        self.nodes.iter().collect()
     }
 
     /// The ports of the masters that have slots, as the first node that answers knows them.
     pub(crate) fn masters(&self) -> Option<BTreeSet<u16>> {
         let nodes =
-            self.0.iter().filter(|node| node.is_running()).find_map(|node| text(node, &["CLUSTER", "NODES"]))?;
+            self.nodes.iter().filter(|node| node.is_running()).find_map(|node| text(node, &["CLUSTER", "NODES"]))?;
         Some(nodes.lines().map(Line::new).filter(Line::has_slots).filter_map(|line| line.port()).collect())
     }
 
@@ -49,34 +54,33 @@ impl Cluster {
     pub(crate) fn victim(&self, kind: FaultKind, random: &mut fastrand::Rng) -> usize {
         let ports = self.masters().unwrap_or_default();
         let (masters, replicas): (Vec<_>, Vec<_>) =
-            (0..self.0.len()).partition(|at| ports.contains(&self.0[*at].port()));
+            (0..self.nodes.len()).partition(|at| ports.contains(&self.nodes[*at].port()));
         let nodes = match kind {
-            FaultKind::MasterKilled | FaultKind::MasterStopped | FaultKind::SlotsMoved => masters,
+            FaultKind::MasterKilled
+            | FaultKind::MasterStopped
+            | FaultKind::SlotsMoved
+            | FaultKind::Flushed
+            | FaultKind::Full
+            | FaultKind::RightMissing => masters,
             FaultKind::HandedOver => replicas,
-            _ => (0..self.0.len()).collect(),
+            _ => (0..self.nodes.len()).collect(),
         };
         random.choice(nodes).unwrap_or(0)
     }
 
     pub(crate) fn begin(&self, kind: FaultKind, victim: usize, random: &mut fastrand::Rng) {
-        let node = &self.0[victim];
+        let node = &self.nodes[victim];
         match kind {
             FaultKind::MasterKilled => {
                 let follows = |other: &&RedisServer| Replication::of(other).follows(node.port());
-                kill(node, &self.0.iter().filter(follows).collect::<Vec<_>>(), random);
+                kill(node, &self.nodes.iter().filter(follows).collect::<Vec<_>>(), random);
             }
             FaultKind::MasterStopped => node.pause(),
             // A replica refuses the order while its master does not answer. Then nothing happens.
             FaultKind::HandedOver => drop(node.try_cmd(&["CLUSTER", "FAILOVER"])),
             FaultKind::SlotsMoved => {
-                // The elections are locks, too, and the records of barriers have one slot together.
-                let any = random.usize(..4);
-                let any = random.choose_multiple(0..BARRIERS.end, any);
-                // These locks are held for most of the time.
-                let held = random.usize(1..=LONG);
-                let held = random.choose_multiple(NAMES - LONG..NAMES, held);
-                let names: Vec<_> = any.into_iter().chain(held).map(key).collect();
-                move_names(&self.0, &names, node, random.choice(PAUSES).unwrap_or_default());
+                let names = (self.movable)(random);
+                move_names(&self.nodes, &names, node, random.choice(PAUSES).unwrap_or_default());
             }
             _ => unreachable!("the nemesis causes this fault at a single server"),
         }
@@ -84,7 +88,7 @@ impl Cluster {
 
     /// Removes the fault. Before a failover has ended, this waits until the replica has taken over.
     pub(crate) fn end(&self, kind: FaultKind, victim: usize) -> Result<(), String> {
-        let node = &self.0[victim];
+        let node = &self.nodes[victim];
         let promoted = || {
             let masters = self.masters().unwrap_or_default();
             let is_replaced = masters.len() == MASTERS && !masters.contains(&node.port());
@@ -108,12 +112,12 @@ impl Cluster {
     /// The reason why not all nodes work. `None` if a further fault may follow.
     pub(crate) fn problem(&self) -> Option<String> {
         let mut views = BTreeSet::new();
-        for node in self.0.iter() {
+        for node in self.nodes.iter() {
             let nodes = text(node, &["CLUSTER", "NODES"]).unwrap_or_default();
             let lines: Vec<_> = nodes.lines().map(Line::new).collect();
             let info = text(node, &["CLUSTER", "INFO"]).unwrap_or_default();
             let is_well = info.contains("cluster_state:ok")
-                && lines.len() == self.0.len()
+                && lines.len() == self.nodes.len()
                 && lines.iter().all(Line::is_connected)
                 && lines.iter().filter(|line| line.has_slots()).count() == MASTERS;
             let replication = Replication::of(node);
@@ -125,6 +129,17 @@ impl Cluster {
         }
         (views.len() > 1).then(|| "the nodes do not know the same".into())
     }
+}
+
+/// Names of locks whose slots move.
+pub(crate) fn locks(random: &mut fastrand::Rng) -> Vec<String> {
+    // The elections are locks, too, and the records of barriers have one slot together.
+    let any = random.usize(..4);
+    let any = random.choose_multiple(0..BARRIERS.end, any);
+    // These locks are held for most of the time.
+    let held = random.usize(1..=LONG);
+    let held = random.choose_multiple(NAMES - LONG..NAMES, held);
+    any.into_iter().chain(held).map(key).collect()
 }
 
 /// A key in the slot of the lock or the latch with this number, or in the slot of all barriers.

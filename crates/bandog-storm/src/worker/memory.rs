@@ -11,12 +11,12 @@ use bandog_conformance::wrap::{Forgetful, Lossy, Stopped, Which};
 use super::out::print_line;
 use crate::{plan::Kind, sweep::sweep};
 
-pub(super) type ForgetfulStore = Forgetful<Memory>;
+pub(crate) type ForgetfulStore = Forgetful<Memory>;
 /// The access of one client to the store. Faults can make calls late or lose them.
-type Wire = Lossy<Stopped<ForgetfulStore>>;
+pub(crate) type Wire = Lossy<Stopped<ForgetfulStore>>;
 
 /// The store of this process, and the wires of its clients.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     store: ForgetfulStore,
     /// For each client, a layer over the store that can hold the client's calls back.
     stoppable: Vec<Stopped<ForgetfulStore>>,
@@ -25,23 +25,23 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(clients: u32) -> Self {
+    pub(crate) fn new(clients: u32) -> Self {
         let store = Forgetful::new(Memory::new(Clock::system()));
         let stoppable: Vec<_> = (0..clients).map(|_| Stopped::new(store.clone())).collect();
         let wires = stoppable.iter().map(|stoppable| Lossy::new(stoppable.clone())).collect();
         Self { store, stoppable, wires }
     }
 
-    pub(super) fn store(&self) -> ForgetfulStore {
+    pub(crate) fn store(&self) -> ForgetfulStore {
         self.store.clone()
     }
 
-    pub(super) fn backend(&self, client: u32) -> Wire {
+    pub(crate) fn backend(&self, client: u32) -> Wire {
         self.wires[client as usize].clone()
     }
 
     /// Executes an order of the nemesis, and then prints a line that confirms the execution.
-    pub(super) fn obey(&self, order: &[&str]) {
+    pub(crate) fn obey(&self, order: &[&str]) {
         match *order {
             ["lose", client, seed] => {
                 self.wires[number(client)].at_random(seed.parse().expect("a seed"), 0.3, Duration::from_millis(200));

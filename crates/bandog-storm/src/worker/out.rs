@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// Prints a line.
-pub(super) fn print_line(line: &str) {
+pub(crate) fn print_line(line: &str) {
     // The parent process might have ended.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! A short storm with a fixed seed on the stores that need no server, and tests of the command line.
+//! A short storm with a fixed seed on the stores that need no server, one on objects, and tests of the command line.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};
@@ -9,7 +9,12 @@ fn storm(args: &[&str]) -> Output {
 
 #[track_caller]
 fn is_well(store: &str) {
-    let output = storm(&[store, "--ops", "10000", "--seed", "1"]);
+    passes(&[store, "--ops", "10000", "--seed", "1"]);
+}
+
+#[track_caller]
+fn passes(args: &[&str]) {
+    let output = storm(args);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("nothing is wrong") && text.contains("seed 1"), "{text}");
@@ -23,6 +28,27 @@ fn memory_keeps_its_promises_in_a_storm() {
 #[test]
 fn sqlite_keeps_its_promises_in_a_storm() {
     is_well("sqlite");
+}
+
+#[test]
+fn objects_in_memory_keep_their_promises_in_a_storm() {
+    passes(&["grid", "memory", "--ops", "20000", "--seed", "1"]);
+}
+
+#[test]
+fn objects_on_redis_keep_their_promises_in_a_storm() {
+    passes(&["grid", "redis", "--ops", "10000", "--seed", "1"]);
+}
+
+#[test]
+fn the_help_of_grid_names_its_options_and_stores() {
+    let output = storm(&["grid", "--help"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for word in ["--ops", "--seed", "--profile", "--keep", "--json", "Examples", "docs/grid.md", "sentinel"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("zookeeper"), "{text}");
+    assert!(!storm(&["grid", "sqlite"]).status.success());
 }
 
 #[test]

@@ -8,9 +8,14 @@ use std::process::Command;
 
 #[track_caller]
 fn is_well(store: &str, calls: u32, seed: u32) {
+    passes(&[store], calls, seed);
+}
+
+#[track_caller]
+fn passes(args: &[&str], calls: u32, seed: u32) {
     let mut storm = Command::new(env!("CARGO_BIN_EXE_bandog-storm"));
     let (calls, seed) = (calls.to_string(), seed.to_string());
-    let output = storm.args([store, "--ops", &calls, "--seed", &seed]).output().unwrap();
+    let output = storm.args(args).args(["--ops", &calls, "--seed", &seed]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("nothing is wrong"), "{text}");
@@ -31,6 +36,16 @@ fn redis_with_sentinels_keeps_its_promises_in_a_storm() {
 fn a_redis_cluster_keeps_its_promises_in_a_storm() {
     // The first faults of this seed let a replica take over, and move slots.
     is_well("cluster", 3_000, 4);
+}
+
+#[test]
+fn objects_keep_their_promises_in_a_storm() {
+    passes(&["grid", "redis"], 30_000, 1);
+}
+
+#[test]
+fn objects_on_servers_that_fail_keep_their_promises_in_a_storm() {
+    passes(&["grid", "sentinel", "cluster"], 20_000, 1);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Taker {
                 Some(_) => end.attempts >= MAX_ATTEMPTS,
                 None => self.now() >= end.until,
             };
-            if error.is_retryable() && !is_last {
+            if (error.is_retryable() || end.reply.is_none()) && !is_last {
                 self.ends.push(end);
             } else if let Some(reply) = end.reply {
                 let error = if end.maybe_applied { error.clone().ambiguous() } else { error.clone() };
@@ -141,10 +141,18 @@ impl Taker {
     /// Handles the answer to ends that nobody waits for.
     fn reported(&mut self, ids: Vec<u64>, reply: Result<Reply>) -> Option<Error> {
         let error = reply.err()?;
+        self.report_again(ids, &error);
+        Some(error)
+    }
+
+    /// Reports these elements again after this error. A right may be missing only for a while.
+    fn report_again(&mut self, ids: Vec<u64>, error: &Error) {
         if error.is_retryable() {
             self.done.extend(ids);
+        } else {
+            let until = self.now() + self.lease;
+            self.ends.extend(ids.into_iter().map(|id| End::new(id, TakeEnd::Done, until, None)));
         }
-        Some(error)
     }
 
     fn renewed(&mut self, ids: &[u64], begin: Moment, reply: Result<Reply>) -> Option<Error> {
@@ -204,11 +212,9 @@ impl Taker {
                     true => self.unanswered = Some(exact),
                     false => exact.answered(), // The store has taken nothing.
                 }
+                self.report_again(done, &error);
                 let callers = match error.is_retryable() {
-                    true => {
-                        self.done.extend(done);
-                        not_waiting(&mut self.callers)
-                    }
+                    true => not_waiting(&mut self.callers),
                     false => self.callers.drain(..).collect(),
                 };
                 for caller in callers {

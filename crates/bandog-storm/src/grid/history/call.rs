@@ -1,0 +1,232 @@
+//! The objects, the calls on them, and their results.
+
+use std::{fmt, str::FromStr};
+
+use crate::history::{CallId, Nanos};
+
+/// What an object is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::grid) enum Kind {
+    Queue,
+    Deque,
+    /// A sorted set whose members are popped.
+    Sorted,
+    /// A set whose members are popped.
+    Bag,
+    /// A map whose keys belong to one task each.
+    Map,
+    /// A set whose members belong to one task each.
+    Members,
+    /// A multimap whose keys belong to one task each.
+    Multimap,
+    /// A bit set whose bits belong to one task each.
+    Bits,
+    /// A map whose entries all tasks change with compare and set.
+    Shared,
+    /// A value that all tasks change with compare and set.
+    Value,
+    Counter,
+    ExactCounter,
+    Ids,
+    Bloom,
+    Topic,
+    Sharded,
+}
+
+const KINDS: [(Kind, &str); 16] = [
+    (Kind::Queue, "queue"),
+    (Kind::Deque, "deque"),
+    (Kind::Sorted, "sorted"),
+    (Kind::Bag, "bag"),
+    (Kind::Map, "map"),
+    (Kind::Members, "members"),
+    (Kind::Multimap, "multimap"),
+    (Kind::Bits, "bits"),
+    (Kind::Shared, "shared"),
+    (Kind::Value, "value"),
+    (Kind::Counter, "counter"),
+    (Kind::ExactCounter, "exact-counter"),
+    (Kind::Ids, "ids"),
+    (Kind::Bloom, "bloom"),
+    (Kind::Topic, "topic"),
+    (Kind::Sharded, "sharded"),
+];
+
+impl Kind {
+    /// All kinds.
+    pub(in crate::grid) fn all() -> impl Iterator<Item = Self> {
+        KINDS.iter().map(|(kind, _)| *kind)
+    }
+
+    /// Whether elements are taken out of the object.
+    pub(in crate::grid) fn has_elements(self) -> bool {
+        matches!(self, Self::Queue | Self::Deque | Self::Sorted | Self::Bag)
+    }
+
+    pub(in crate::grid) fn word(self) -> &'static str {
+        KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, word)| word)
+    }
+}
+
+/// An object: its kind and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::grid) struct Object(pub(in crate::grid) Kind, pub(in crate::grid) u32);
+
+impl Object {
+    /// The name in the store.
+    pub(in crate::grid) fn name(self) -> String {
+        format!("storm:{self}")
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0.word(), self.1)
+    }
+}
+
+impl FromStr for Object {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (word, number) = text.split_once('.').ok_or(())?;
+        let (kind, _) = KINDS.iter().find(|(_, other)| *other == word).ok_or(())?;
+        Ok(Self(*kind, number.parse().map_err(drop)?))
+    }
+}
+
+/// What a call does. Each element, version and item is a number that is written once in a run; 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::grid) enum Op {
+    Push(u64),
+    ExactPush(u64),
+    /// Takes out an element, which is done when the call has returned it.
+    Pop,
+    /// Takes out an element with a lease.
+    Take,
+    /// Ends the element that the call `of` has taken. `held`: the holder had checked that it was not lost.
+    Settle {
+        of: CallId,
+        how: How,
+        held: bool,
+    },
+    /// Writes a value that belongs to this task.
+    Write {
+        key: u64,
+        value: u64,
+    },
+    Read {
+        key: u64,
+    },
+    /// Writes `to` if the value is `from`. `None`: the call has found the value itself.
+    Swap {
+        key: u64,
+        from: Option<u64>,
+        to: u64,
+    },
+    Add(u64),
+    /// Reads a counter.
+    Sum,
+    /// Asks for a unique number.
+    Next,
+    Insert(u64),
+    Contains(u64),
+    /// Publishes the message with this number of this publisher.
+    Publish {
+        publisher: u64,
+        number: u64,
+    },
+}
+
+/// How a holder ends an element that it has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::grid) enum How {
+    Done,
+    Release,
+    Drop,
+}
+
+/// The result of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::grid) enum Outcome {
+    /// Done, or true.
+    Ok,
+    /// No: nothing was there, or the value was another one.
+    No,
+    /// An element, a value, a sum or a number. For a swap that has found the value itself: this value.
+    Found(u64),
+    Taken {
+        element: u64,
+        fence: u64,
+        delivery: u32,
+    },
+    /// The lease of the element was over.
+    Lost,
+    /// An error. Nothing was applied.
+    Refused,
+    /// An error. The call may have been applied.
+    Unclear,
+    /// The future was dropped.
+    Cancelled,
+    /// The store has refused a command.
+    Denied,
+    /// An error that a correct call must never get.
+    Broken,
+}
+
+impl Outcome {
+    /// Whether a write with this outcome may have been applied, or may be applied later, without an answer.
+    pub(in crate::grid) fn is_unclear(self) -> bool {
+        matches!(self, Self::Unclear | Self::Cancelled | Self::Denied)
+    }
+}
+
+/// One call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::grid) struct Call {
+    pub(in crate::grid) client: u32,
+    pub(in crate::grid) id: CallId,
+    pub(in crate::grid) task: u32,
+    pub(in crate::grid) object: Object,
+    pub(in crate::grid) op: Op,
+    pub(in crate::grid) begin: Nanos,
+    /// Maximum duration.
+    pub(in crate::grid) limit: Nanos,
+    /// The end, or the time at which the client was killed.
+    pub(in crate::grid) end: Nanos,
+    /// `None` if the client was killed before.
+    pub(in crate::grid) outcome: Option<Outcome>,
+}
+
+impl Call {
+    /// Whether the store has confirmed the write.
+    pub(in crate::grid) fn is_ok(&self) -> bool {
+        self.outcome == Some(Outcome::Ok)
+    }
+
+    /// Whether the write may have been applied although it was not confirmed.
+    pub(in crate::grid) fn is_unclear(&self) -> bool {
+        self.outcome.is_none_or(Outcome::is_unclear)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, id, object, op, begin, end, outcome, .. } = self;
+        write!(f, "call {id} of client {client} at {object}: {op:?} from {begin} to {end}: {outcome:?}")
+    }
+}
+
+/// What a subscriber of a topic has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::grid) enum Heard {
+    /// The subscription has begun.
+    Subscribed,
+    Message {
+        publisher: u64,
+        number: u64,
+    },
+    Gap,
+    /// The subscriber has not got its own last message.
+    Deaf,
+}
