@@ -8,7 +8,7 @@ use bandog_core::{
     Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Profile, Reading, Records, Renewal, Result, Row, Step,
     Subscription, Swap, Swaps, Usage,
     messages::Messages,
-    structures::{Cursor, ObjectRow, Op, Page, Part, Reply, Source, Structures},
+    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
 };
 
 use super::{Call, Hooks};
@@ -215,8 +215,17 @@ impl<H: Hooks, B: Backend> Structures for WrappedObjects<H, B> {
         self.inner.page(key, part, from, about).await
     }
 
-    async fn objects(&self, pattern: &Pattern, from: &Cursor) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
-        self.inner.objects(pattern, from).await
+    async fn objects(
+        &self,
+        pattern: &Pattern,
+        from: &Cursor,
+        about: usize,
+    ) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
+        self.inner.objects(pattern, from, about).await
+    }
+
+    async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>> {
+        self.inner.describe(key).await
     }
 
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {
