@@ -197,8 +197,8 @@ if verb == 'take' then
         if not bytes then break end
         id = math.max(id + 1, time)
         local name = string.format('%.0f', id)
+        redis.call('ZADD', leases, now + ARGV[5], name) -- First: a lease without an element expires, the reverse stays.
         redis.call('HSET', taken, name, packed(deliveries + 1, score, bytes))
-        redis.call('ZADD', leases, now + ARGV[5], name)
         local member = from == again and kind == 'stream' and again_member(score, packed(deliveries, score, bytes))
         remove_from(from, bytes, function() remove(name) end, member)
         if member then claim(packed(deliveries, score, bytes)) end

@@ -33,6 +33,9 @@ use crate::{
 /// Time within which the tasks of an ended runtime must stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
+/// Number of attempts to close a grid.
+const CLOSES: usize = 10;
+
 /// What the clients of a process share.
 struct Process {
     args: WorkerArgs,
@@ -119,7 +122,14 @@ impl Process {
         for task in tasks {
             task.await.expect("no call panics");
         }
-        if let Err(error) = context.grid.close().await {
+        // On a busy machine, the store may answer late.
+        let mut closed = context.grid.close().await;
+        for _ in 1..CLOSES {
+            if closed.is_err() {
+                closed = context.grid.close().await;
+            }
+        }
+        if let Err(error) = closed {
             print_line(&format!("left pops that are not confirmed: {error}"));
         }
         client.idle().await;
