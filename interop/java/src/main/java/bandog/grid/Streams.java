@@ -104,9 +104,7 @@ final class Streams {
         int added = 0;
         for (; Words.before(start, millis); added++) {
             stream.add(StreamAddArgs.entry("m", prefix + added));
-            if (added % 2 == 0) {
-                Thread.sleep(1); // The groups are slower.
-            }
+            Thread.sleep(1); // The groups are slower.
         }
         return String.valueOf(added);
     }
