@@ -11,7 +11,7 @@ use std::{
     num::NonZeroU32,
     ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -24,7 +24,7 @@ use crate::{
     Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
-    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures, millis},
+    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
 };
 
 /// Maximum number of names in a part of all names.
@@ -287,8 +287,7 @@ impl Structures for Memory {
     async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>> {
         let (mut state, now) = self.state_and_time();
         state.objects.expire(now);
-        let wall = self.clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let wall = millis(wall);
+        let wall = objects::wall_millis(self.clock);
         let apply = |op| {
             let (reply, grown) = objects::run(&mut state.objects, op, now, wall);
             grown.map(|key| state.element_subscribers.notify(&key, None));

@@ -29,7 +29,7 @@ const COMMANDS: [&str; 20] = [
 /// Number of subcommands of `bandog cron`.
 const CRON: usize = 2;
 /// Number of types of `bandog grid`.
-const GRID: usize = 10;
+const GRID: usize = 12;
 /// Number of subcommands of `bandog jobs`.
 const JOBS: usize = 12;
 

@@ -30,6 +30,7 @@ use self::{
     terms::{Ids, List, Map, Set, overflow},
 };
 pub(super) use self::{
+    journal::wall_millis,
     page::{describe, objects, page},
     table::Objects,
 };

@@ -3,10 +3,19 @@
 use std::{
     collections::BTreeMap,
     ops::Bound::{Excluded, Unbounded},
+    time::SystemTime,
 };
 
 use super::taken::{Delivered, Taken};
-use crate::structures::{Bytes, EntryId, GroupName, GroupRow, JournalOp, Keep, Reply, Source, Start};
+use crate::{
+    Clock,
+    structures::{Bytes, EntryId, GroupName, GroupRow, JournalOp, Keep, Reply, Source, Start, millis},
+};
+
+/// The wall clock in ms since 1970, for the ids and the ages of entries.
+pub(in super::super) fn wall_millis(clock: Clock) -> u64 {
+    millis(clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
 
 /// A journal. It may exist without entries.
 #[derive(Debug, Default)]
@@ -88,7 +97,7 @@ impl Journal {
                 }
             }
             Keep::For(age) => {
-                let oldest = now_millis.saturating_sub(crate::structures::millis(age));
+                let oldest = now_millis.saturating_sub(millis(age));
                 self.entries = self.entries.split_off(&EntryId { millis: oldest, number: 0 });
             }
         }
