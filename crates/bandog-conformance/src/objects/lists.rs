@@ -1,6 +1,9 @@
 //! Laws of lists.
 
-use bandog_core::structures::{End, ListOp, Part, Reply};
+use bandog_core::{
+    ClientId, OperationId,
+    structures::{End, ListOp, Once, Part, Reply},
+};
 
 use super::{
     ObjectWorld,
@@ -68,7 +71,7 @@ pub async fn list_slices_and_trims<W: ObjectWorld>(world: &W) {
     assert_eq!(world.left().await, [""; 0]);
 }
 
-/// Law 233: a push with an id is applied once, however often it is sent.
+/// Law 233: a push with an id is applied once, however often it is sent, also if it arrives after its answer was forgotten.
 pub async fn list_pushes_once_with_an_id<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let push = ListOp::Push { end: End::Back, elements: all(["a", "b"]), once: Some(once(LONG)) };
@@ -76,6 +79,16 @@ pub async fn list_pushes_once_with_an_id<W: ObjectWorld>(world: &W) {
     store.push("l", ["c"]).await;
     assert_eq!(Store::of(world).run("l", push).await, int(2), "the answer is remembered");
     assert_eq!(store.list("l").await, ["a", "b", "c"]);
+    let client = ClientId::random();
+    let push = |number, forget_before| {
+        let once = Once { id: OperationId { client, number }, remember: LONG, forget_before };
+        ListOp::Push { end: End::Back, elements: all(["x"]), once: Some(once) }
+    };
+    assert_eq!(store.run("m", push(1, 1)).await, int(1));
+    assert_eq!(store.run("m", push(2, 2)).await, int(2));
+    assert!(store.try_run("m", push(1, 1)).await.is_err());
+    assert_eq!(store.list("m").await, ["x", "x"]);
+    assert_eq!(store.run("m", push(2, 2)).await, int(2));
 }
 
 /// Law 234: the pages of a list are its elements in order.

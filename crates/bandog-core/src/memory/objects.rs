@@ -124,7 +124,7 @@ fn exactly<C: Structure>(
 ) -> Result<Reply> {
     // A name with other data is refused also if the answer is remembered.
     object.change(|_: &mut C| Ok(Reply::Done))?;
-    if let Some(reply) = object.taken.remembered(once, now) {
+    if let Some(reply) = object.taken.remembered(once, now)? {
         return Ok(reply);
     }
     let (expires, mut taken) = (object.expires, std::mem::take(&mut object.taken));

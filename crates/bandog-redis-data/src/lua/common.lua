@@ -14,16 +14,22 @@ local function must_be(key, kind)
     end
 end
 
--- Operations with an id: the hash `key` has a field for each client, with its answers that are remembered. ARGV[at] is the
+-- Operations with an id: the hash `key` has a field for each client, with its answers that are remembered, and the lowest number
+-- that it could repeat. ARGV[at] is the
 -- client ('' if the operation has no id), ARGV[at + 1] the number of the operation, ARGV[at + 2] the time for which it is
 -- remembered in ms, ARGV[at + 3] the lowest number that this client can still repeat.
 
--- The remembered answer of this operation, or nil.
+-- The remembered answer of this operation, or nil. A request that arrives after its answer was forgotten is refused: it was
+-- applied, or its client has given it up.
 local function remembered(key, at)
     if (ARGV[at] or '') == '' then return nil end
     local packed = redis.call('HGET', key, ARGV[at])
     if not packed then return nil end
-    for _, answer in ipairs(cmsgpack.unpack(packed)) do
+    local answers, lowest = unpack(cmsgpack.unpack(packed))
+    if tonumber(ARGV[at + 1]) < math.max(lowest, tonumber(ARGV[at + 3])) then
+        error({err = 'LATE the request has arrived too late'})
+    end
+    for _, answer in ipairs(answers) do
         if answer[1] == ARGV[at + 1] then return answer[3] end
     end
     return nil
@@ -35,17 +41,19 @@ local function remember(key, at, answer)
     if client == '' then return end
     local now, before, kept = micros() / 1000, tonumber(ARGV[at + 3]), {}
     local packed = redis.call('HGET', key, client)
-    for _, other in ipairs(packed and cmsgpack.unpack(packed) or {}) do
+    local answers, lowest = unpack(packed and cmsgpack.unpack(packed) or {{}, 0})
+    before = math.max(before, lowest)
+    for _, other in ipairs(answers) do
         if tonumber(other[1]) >= before and other[2] > now then kept[#kept + 1] = other end
     end
     kept[#kept + 1] = {ARGV[at + 1], now + ARGV[at + 2], answer}
-    redis.call('HSET', key, client, cmsgpack.pack(kept))
+    redis.call('HSET', key, client, cmsgpack.pack({kept, before}))
     if redis.call('PTTL', key) < tonumber(ARGV[at + 2]) then redis.call('PEXPIRE', key, ARGV[at + 2]) end
     -- Clients that have gone leave their fields. A few are examined at a time.
     if redis.call('HLEN', key) > 1000 then
         for _, field in ipairs(redis.call('HRANDFIELD', key, 10)) do
-            local answers = cmsgpack.unpack(redis.call('HGET', key, field))
-            if answers[#answers][2] <= now then redis.call('HDEL', key, field) end
+            local others = cmsgpack.unpack(redis.call('HGET', key, field))[1]
+            if others[#others][2] <= now then redis.call('HDEL', key, field) end
         end
     end
 end

@@ -26,7 +26,7 @@ fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> R
         TakeOp::Take { from, at_most, lease, once, done } => {
             expire(object, from, now)?;
             done.iter().for_each(|id| _ = object.taken.leases.remove(id));
-            if let Some(reply) = object.taken.remembered(Some(once), now) {
+            if let Some(reply) = object.taken.remembered(Some(once), now)? {
                 return Ok(reply);
             }
             let mut elements = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::{
-    ClientId, Moment,
+    ClientId, Error, Moment, Result,
     structures::{Bytes, EntryId, Once, Reply, Source},
 };
 
@@ -13,7 +13,15 @@ pub(super) struct Taken {
     pub(super) leases: BTreeMap<u64, Lease>,
     /// Elements of a list that were delivered before, and can be taken again.
     pub(super) again: VecDeque<Delivered>,
-    answers: HashMap<ClientId, BTreeMap<u64, Answer>>,
+    answers: HashMap<ClientId, Answers>,
+}
+
+/// The answers to one client.
+#[derive(Debug, Default)]
+struct Answers {
+    of_numbers: BTreeMap<u64, Answer>,
+    /// Operations with lower numbers are answered, and their answers are forgotten.
+    forget_before: u64,
 }
 
 #[derive(Debug)]
@@ -59,23 +67,30 @@ impl Taken {
         self.again.len() as u64
     }
 
-    /// The answer of an operation that was applied before.
-    pub(super) fn remembered(&mut self, once: Option<&Once>, now: Moment) -> Option<Reply> {
-        let Once { id, forget_before, .. } = once?;
+    /// The answer of an operation that was applied before. A request that arrives after its answer was forgotten is refused:
+    /// it was applied, or its client has given it up.
+    pub(super) fn remembered(&mut self, once: Option<&Once>, now: Moment) -> Result<Option<Reply>> {
+        let Some(Once { id, forget_before, .. }) = once else { return Ok(None) };
         for answers in self.answers.values_mut() {
-            answers.retain(|_, answer| now < answer.until);
+            answers.of_numbers.retain(|_, answer| now < answer.until);
         }
-        self.answers.retain(|_, answers| !answers.is_empty());
-        let answers = self.answers.get_mut(&id.client)?;
-        answers.retain(|number, _| number >= forget_before);
-        answers.get(&id.number).map(|answer| answer.reply.clone())
+        self.answers.retain(|_, answers| !answers.of_numbers.is_empty());
+        let Some(answers) = self.answers.get_mut(&id.client) else { return Ok(None) };
+        answers.forget_before = answers.forget_before.max(*forget_before);
+        if id.number < answers.forget_before {
+            return Err(Error::unavailable("the request has arrived too late"));
+        }
+        answers.of_numbers.retain(|number, _| *number >= answers.forget_before);
+        Ok(answers.of_numbers.get(&id.number).map(|answer| answer.reply.clone()))
     }
 
     /// Remembers the answer of an operation.
     pub(super) fn remember(&mut self, once: Option<&Once>, reply: &Reply, now: Moment) {
-        if let Some(Once { id, remember, .. }) = once {
+        if let Some(Once { id, remember, forget_before }) = once {
             let answer = Answer { reply: reply.clone(), until: now + *remember };
-            self.answers.entry(id.client).or_default().insert(id.number, answer);
+            let answers = self.answers.entry(id.client).or_default();
+            answers.of_numbers.insert(id.number, answer);
+            answers.forget_before = answers.forget_before.max(*forget_before);
         }
     }
 }

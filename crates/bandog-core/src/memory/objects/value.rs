@@ -129,7 +129,7 @@ pub(super) fn count_float(object: &mut Object, op: &FloatOp, now: Moment) -> Res
 
 fn counted<N: Number>(object: &mut Object, op: Count<'_, N>, now: Moment) -> Result<Reply> {
     let once = if let Count::Add { once, .. } = op { once } else { None };
-    if let Some(reply) = object.taken.remembered(once, now) {
+    if let Some(reply) = object.taken.remembered(once, now)? {
         return Ok(reply);
     }
     let before = object.expires;
