@@ -33,8 +33,6 @@ pub(crate) enum Task {
     Prove,
     /// Check formatting, clippy and docs, which a change must pass in addition to the tests.
     Check,
-    /// Run the checks, all tests, and the tests with Java if a JDK and Maven are installed, as `.ci/run` does.
-    Ci,
     /// Check what a release needs in addition to the tests: licences, advisories, versions, old toolchains, other
     /// systems, packages.
     ///

@@ -32,14 +32,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The checks, all tests, and the tests with Java if these are possible. The checks that build run beside the tests, which
-/// leave half of the processors idle.
-fn ci() -> Result<(), Fault> {
-    check::formatting()?;
-    test::full_beside(check::run_beside)?;
-    interop::run(true, &[])
-}
-
 fn run(task: Task) -> Result<(), Fault> {
     step::enter_root()?;
     match task {
@@ -47,7 +39,6 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Test { embedded: false } => test::full(),
         Task::Prove => test::prove(),
         Task::Check => check::run(),
-        Task::Ci => ci(),
         Task::ReleaseCheck => release::run(),
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),

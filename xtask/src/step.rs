@@ -31,21 +31,6 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), Fault> {
     if status.success() { Ok(()) } else { Err(Fault::failed(format!("failed: {what} ({status})"))) }
 }
 
-/// Runs one step with a low priority, beside others. Its output is printed only if it fails.
-pub(crate) fn run_beside(what: &str, command: &Command) -> Result<(), Fault> {
-    headline(&format!("started: {what}"));
-    let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
-    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let out = nice.output().map_err(|error| cannot_start(command, &error))?;
-    if out.status.success() {
-        headline(&format!("passed: {what}"));
-        return Ok(());
-    }
-    eprintln!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    Err(Fault::failed(format!("failed: {what} ({})", out.status)))
-}
-
 /// Runs one step, prints each line of its standard output and passes it to `see`. Returns whether the step succeeded.
 pub(crate) fn watch(what: &str, command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool, Fault> {
     read(what, command, |line| {

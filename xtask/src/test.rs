@@ -4,10 +4,8 @@ use std::env;
 use std::fmt::Display;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::Instant;
 
 use crate::fault::Fault;
@@ -41,8 +39,8 @@ const NOT_ON_MYSQL: &[(&str, &str)] = &[
 
 /// The environment variable with the number of test programs that run at the same time.
 const LANES: &str = "BANDOG_TEST_LANES";
-/// The default of [`LANES`]. Most tests wait for timers and for servers, so four programs use two cores.
-const DEFAULT_LANES: NonZeroUsize = NonZeroUsize::new(4).expect("4 is not zero");
+/// The default of [`LANES`]. Most tests wait for timers and for servers, so three programs use two cores.
+const DEFAULT_LANES: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not zero");
 
 /// The arguments of cargo for every run of the tests.
 ///
@@ -58,16 +56,11 @@ pub(crate) const COMMON: &[&str] = &[
 
 /// Runs all tests except the long proofs. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    full_beside(|| Ok(()))
-}
-
-/// Runs all tests except the long proofs, and at the same time `other`, as soon as the tests are built.
-pub(crate) fn full_beside(other: impl FnOnce() -> Result<(), Fault> + Send) -> Result<(), Fault> {
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
-    let others = run.side_by_side(other)?;
+    run.side_by_side()?;
     run.cargo("all doctests", &["--doc"])?;
-    let outcome = run.finish().and(others);
+    let outcome = run.finish();
     eprintln!("not run: {}, and other versions of the servers; `cargo xtask prove` runs them", PROOFS.join(", "));
     outcome
 }
@@ -173,31 +166,26 @@ impl Run {
         Ok(())
     }
 
-    /// Builds all test programs, and runs several of them at the same time, and `other` beside them. If all have succeeded,
-    /// compares the results of the laws with their page. Returns the result of `other`.
-    fn side_by_side(&mut self, other: impl FnOnce() -> Result<(), Fault> + Send) -> Result<Result<(), Fault>, Fault> {
+    /// Builds all test programs, and runs several of them at the same time. If all have succeeded, compares the results of
+    /// the laws with their page.
+    fn side_by_side(&mut self) -> Result<(), Fault> {
         let lanes = lanes()?;
         let Some(mut programs) = test_programs::build("building all tests", COMMON)? else {
             self.succeeded = false;
-            return Ok(Ok(()));
+            return Ok(());
         };
         test_programs::check_names(&programs)?;
         let results = Results::new();
         programs.iter_mut().for_each(|program| program.set(results.variable()));
         step::headline(&format!("all tests, on memory and on real servers; {lanes} programs at a time ({LANES})"));
-        let (succeeded, others) = thread::scope(|scope| {
-            let other = scope.spawn(other);
-            let succeeded = test_programs::run(programs, lanes, &mut self.tally);
-            (succeeded, other.join().unwrap_or_else(|panic| resume_unwind(panic)))
-        });
-        self.succeeded &= succeeded?;
+        self.succeeded &= test_programs::run(programs, lanes, &mut self.tally)?;
         if self.succeeded
             && let Err(fault) = results.compare()
         {
             self.tally.failures.push(fault.to_string());
             self.succeeded = false;
         }
-        Ok(others)
+        Ok(())
     }
 
     /// Builds all test programs, and runs those of the long proofs.

@@ -20,24 +20,17 @@ use crate::tally::Tally;
 /// The programs that take the longest, in this order. They start first, so that no lane is still busy with one of them
 /// when the others have nothing left to do.
 const LONG: &[&str] = &[
+    "bandog-sql laws",
     "bandog-sql mysql_laws",
+    "bandog-sql unit tests",
     "bandog-cli servers",
     "bandog-redis it",
-    "bandog-sql laws",
     "bandog-redis laws",
-    "bandog-zookeeper it",
-    "bandog-redis-data laws",
-    "bandog-quorum it",
-    "bandog-sql mysql",
-    "bandog-sql it",
-    "bandog-cli it",
     "bandog-schedule it",
-    "bandog-cron it",
-    "bandog-conformance seventh",
-    "bandog it",
+    "bandog-quorum it",
     "bandog-sync it",
     "bandog-zookeeper laws",
-    "bandog-sql unit tests",
+    "bandog-cli it",
 ];
 
 /// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
@@ -51,7 +44,6 @@ pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-storm serve
 const WAITING: &[&str] = &[
     "bandog-quorum it",
     "bandog-redis laws",
-    "bandog-redis-data laws",
     "bandog-sql laws",
     "bandog-sql mysql_laws",
     "bandog-sqlite laws",

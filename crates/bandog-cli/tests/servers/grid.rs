@@ -444,7 +444,7 @@ fn entries_of_a_journal_are_appended_and_listed_with_their_groups() {
     ]);
     assert_eq!(grid.json("journal x list --limit 1"), [json!({"id": ids[0], "value": "a"})]);
     assert_eq!(grid.json("journal x groups"), [json!({"group": "billing", "ready": 1, "taken": 0})]);
-    grid.assert_redis("XLEN x", "2");
+    grid.assert(&[("journal x len", "2\n", 0)]);
 }
 
 #[test]
