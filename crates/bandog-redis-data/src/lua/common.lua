@@ -14,10 +14,10 @@ local function must_be(key, kind)
     end
 end
 
--- Operations with an id: the hash `key` has a field for each client, with its answers that are remembered, and the lowest number
--- that it could repeat. ARGV[at] is the
--- client ('' if the operation has no id), ARGV[at + 1] the number of the operation, ARGV[at + 2] the time for which it is
--- remembered in ms, ARGV[at + 3] the lowest number that this client can still repeat.
+-- Operations with an id: the hash `key` has a field for each client, with its answers that are remembered, and the lowest
+-- number that it can still repeat. ARGV[at] is the client ('' if the operation has no id), ARGV[at + 1] the number of the
+-- operation, ARGV[at + 2] the time for which it is remembered in ms, ARGV[at + 3] the lowest number that this client can still
+-- repeat.
 
 -- The remembered answer of this operation, or nil. A request that arrives after its answer was forgotten is refused: it was
 -- applied, or its client has given it up.

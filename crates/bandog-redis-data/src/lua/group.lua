@@ -1,8 +1,8 @@
 -- Groups of a journal, for the scripts `take` and `journal`.
 --
--- A journal is a stream. The consumer of the entries that bandog takes is `bandog`. In `taken`, the score of an element is the id of
--- its entry, '@' and its group. The key of the elements that were delivered before is a sorted set whose members begin with the
--- group and the id of the entry with leading zeros. The field '#group' in `taken` shows that `taken` has all entries that the
+-- A journal is a stream. The consumer of the entries that bandog takes is `bandog`. In `taken`, the score of an element is the
+-- id of its entry, '@' and its group. The key of the elements that were delivered before is a sorted set whose members begin with
+-- the group and the id of the entry with leading zeros. The field '#group' in `taken` shows that `taken` has all entries that the
 -- server has delivered: without it, `taken` was evicted, or a script was stopped by a missing right.
 local CONSUMER = 'bandog'
 local PAGE, MAX_COUNT = 100, 10000

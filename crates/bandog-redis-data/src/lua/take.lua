@@ -1,4 +1,5 @@
--- Elements that are taken out of a list, a set, a sorted set or a group of a journal. They stay here until they are settled or their lease expires.
+-- Elements that are taken out of a list, a set, a sorted set or a group of a journal. They stay here until they are settled or
+-- their lease expires.
 --
 -- KEYS[1] the object
 -- KEYS[2] taken: a hash, id -> number of deliveries, score and bytes
@@ -173,7 +174,8 @@ end
 -- Reply: for each element, its id, number of deliveries, score and bytes
 if verb == 'take' then
     for at = 10, #ARGV do
-        finish(ARGV[at], kind == 'stream' and redis.call('HGET', taken, ARGV[at]))
+        local text = kind == 'stream' and redis.call('HGET', taken, ARGV[at])
+        if is_of_others(text) then remove(ARGV[at]) else finish(ARGV[at], text) end
     end
     local elements, names = {}, {}
     for _, name in ipairs(remembered(answers, 6) or {}) do

@@ -147,7 +147,7 @@ fn an_element_that_comes_after_it_is_done_is_seen() {
         let findings = check(&history);
         assert!(findings.laws().contains_key("twice"), "{:?}", findings.violations);
     }
-    // Two holders are told that they have ended the element.
+    // For two holders, the end of the element succeeds.
     let mut history = overtaken();
     history.calls[7].outcome = Some(Outcome::Ok);
     breaks(&history, &["twice"]);

@@ -30,7 +30,7 @@ struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// The time at which the receiver was told that the element is its own for ever.
+    /// The time at which the call that ended the element for its receiver returned.
     fn done_at(&self) -> Option<Nanos> {
         match (self.taken, self.settled) {
             (None, _) => Some(self.call.end),
