@@ -18,9 +18,13 @@ const SLOTS: usize = 16_384;
 /// Timeout for the start: all nodes must know each other, and all slots must be served.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
+/// `cluster-node-timeout` of a cluster without replicas, in milliseconds.
+const PATIENT: &str = "3000";
+
 /// Several nodes that form a cluster and serve all hash slots.
 ///
-/// A node counts as down after a second. Then one of its replicas becomes a master.
+/// In a cluster with replicas, a node counts as down after a second. Then one of its replicas becomes a master. Without
+/// replicas this takes 3 s: on a full machine, a node can be silent for a second.
 ///
 /// This dereferences to a slice of the nodes: first the masters, in the order of their slots, then the replicas. Each
 /// node is a [`RedisServer`].
@@ -50,7 +54,8 @@ impl RedisCluster {
     #[must_use]
     #[track_caller]
     pub fn start_with(masters: usize, replicas_each: usize, args: &[&str]) -> Self {
-        let args = [&["--cluster-node-timeout", "1000"], args].concat();
+        let node_timeout = if replicas_each == 0 { PATIENT } else { "1000" };
+        let args = [&["--cluster-node-timeout", node_timeout], args].concat();
         Self::of((0..masters * (1 + replicas_each)).map(|_| RedisServer::start_node_with(&args)).collect(), masters)
     }
 
@@ -58,7 +63,7 @@ impl RedisCluster {
     #[must_use]
     #[track_caller]
     pub fn start_tls(masters: usize, files: &TlsFiles, args: &[&str]) -> Self {
-        let args = [&["--cluster-node-timeout", "1000"], args].concat();
+        let args = [&["--cluster-node-timeout", PATIENT], args].concat();
         Self::of((0..masters).map(|_| RedisServer::start_tls_node(files, &args)).collect(), masters)
     }
 

@@ -13,8 +13,11 @@ use crate::{
 
 /// A backend whose user has exactly the documented rights.
 pub(crate) fn operator(cluster: &RedisCluster) -> Redis {
-    let url = cluster.url().replace("://", &format!("://{}@", RedisServer::OPERATOR));
-    Redis::new(RedisOptions::from_url(&url).unwrap().timeout(2 * SOON)).unwrap()
+    Redis::new(RedisOptions::from_url(&operator_url(cluster)).unwrap().timeout(2 * SOON)).unwrap()
+}
+
+pub(crate) fn operator_url(cluster: &RedisCluster) -> String {
+    cluster.url().replace("://", &format!("://{}@", RedisServer::OPERATOR))
 }
 
 /// Names that are on different nodes.

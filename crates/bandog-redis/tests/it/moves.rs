@@ -6,14 +6,15 @@ use bandog_testkit::{RedisCluster, RedisServer, moves::move_names};
 
 pub(crate) use bandog_testkit::moves::{begin_move, end_move, move_keys, move_slot, move_some};
 
-/// Moves the slots of these names again and again, for this time. Returns the number of moves.
+/// Moves the slots of these names again and again, for this time and to each node at least once. Returns the number of
+/// moves.
 ///
 /// All slots move to one node, and then to the next one.
 pub(crate) fn keep_moving(cluster: &RedisCluster, names: &[String], length: Duration) -> usize {
     let (deadline, mut moves) = (Instant::now() + length, 0);
-    for to in cluster[..3].iter().cycle() {
+    for (round, to) in cluster[..3].iter().cycle().enumerate() {
         moves += move_names(cluster, names, to, Duration::ZERO);
-        if Instant::now() >= deadline {
+        if round >= 2 && Instant::now() >= deadline {
             break;
         }
     }

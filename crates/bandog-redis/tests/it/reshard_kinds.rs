@@ -12,12 +12,16 @@ use std::{
 };
 
 use bandog_core::{Key, Records, Swap, Swapped};
-use bandog_redis::Redis;
+use bandog_redis::{Redis, RedisOptions};
 use bandog_sync::{Client, Guard};
 use bandog_testkit::RedisCluster;
 use futures_util::future::{BoxFuture, join_all};
 
-use crate::{cluster::operator, help::SOON, moves::keep_moving};
+use crate::{
+    cluster::{operator, operator_url},
+    help::SOON,
+    moves::keep_moving,
+};
 
 /// The time for which slots move.
 const LENGTH: Duration = Duration::from_secs(5);
@@ -63,8 +67,14 @@ async fn reshard(cluster: RedisCluster, turns: Turns, tasks: Vec<BoxFuture<'stat
     cluster
 }
 
+/// A client whose releases have a minute: each of them meets many moves on a full machine.
+fn client(cluster: &RedisCluster) -> Client {
+    let options = RedisOptions::from_url(&operator_url(cluster)).unwrap().timeout(Duration::from_secs(60));
+    Client::over(Redis::new(options).unwrap()).unwrap()
+}
+
 fn clients(cluster: &RedisCluster) -> [Client; 2] {
-    [(); 2].map(|()| Client::over(operator(cluster)).unwrap())
+    [(); 2].map(|()| client(cluster))
 }
 
 /// Uses a hold for a moment. `holders` are all holders of this lock now, and `most` is the maximum of their number.
@@ -113,7 +123,7 @@ async fn readers_on_moving_slots_keep_writers_out() {
         let holders = Arc::new(AtomicI64::new(0));
         for task in 0..6 {
             // Each reader has a client of its own, so that readers do not share holds.
-            let client = clients.get(task).cloned().unwrap_or_else(|| Client::over(operator(&cluster)).unwrap());
+            let client = clients.get(task).cloned().unwrap_or_else(|| client(&cluster));
             let lock = client.rwlock(format!("{{{number}}}:rw"));
             let (turns, holders) = (turns.clone(), holders.clone());
             let turn = async move {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::RedisCluster;
 use crate::eventually;
 use crate::redis::RedisServer;
+use crate::resp::Reply;
 
 /// Timeout until all nodes of a cluster agree.
 const AGREED_WITHIN: Duration = Duration::from_secs(20);
@@ -26,8 +27,15 @@ pub fn move_some<'k>(from: &RedisServer, to: &RedisServer, keys: impl IntoIterat
     let keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
     if !keys.is_empty() {
         let port = to.port().to_string();
-        let reply = from.cmd(&[&["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"], &keys[..]].concat());
-        assert!(["OK", "NOKEY"].contains(&reply.text()), "{reply:?}");
+        let command = [&["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"], &keys[..]].concat();
+        // On a full machine, the nodes can take each other for down for a moment.
+        eventually(AGREED_WITHIN, || match from.cmd(&command) {
+            Reply::Error(error) if error.starts_with("CLUSTERDOWN") => Err(error),
+            reply => {
+                assert!(["OK", "NOKEY"].contains(&reply.text()), "{reply:?}");
+                Ok(())
+            }
+        });
     }
 }
 
