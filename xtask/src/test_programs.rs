@@ -22,15 +22,23 @@ use crate::tally::Tally;
 const LONG: &[&str] = &[
     "bandog-sql laws",
     "bandog-sql mysql_laws",
-    "bandog-sql unit tests",
     "bandog-cli servers",
     "bandog-redis it",
     "bandog-redis laws",
+    "bandog-zookeeper it",
+    "bandog-sql it",
+    "bandog-sql mysql",
     "bandog-schedule it",
     "bandog-quorum it",
-    "bandog-sync it",
-    "bandog-zookeeper laws",
     "bandog-cli it",
+    "bandog it",
+    "bandog-redis-data laws",
+    "bandog-cron it",
+    "bandog-sync it",
+    "bandog-sql unit tests",
+    "bandog-conformance seventh",
+    "bandog-zookeeper laws",
+    "bandog-sqlite it",
 ];
 
 /// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
