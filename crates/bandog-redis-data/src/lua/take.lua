@@ -93,7 +93,7 @@ end
 
 -- Whether another consumer of the group has this element.
 local function is_of_others(text)
-    if kind ~= 'stream' or not text then return false end
+    if not text then return false end
     local _, score = unpacked(text)
     local entry, group = place(score)
     return not owns(key, group, entry)
@@ -112,7 +112,7 @@ end
 local function is_leased(id)
     local ends = redis.call('ZSCORE', leases, id)
     if not ends then return false end
-    if is_of_others(redis.call('HGET', taken, id)) then
+    if kind == 'stream' and is_of_others(redis.call('HGET', taken, id)) then
         remove(id)
         return false
     end
@@ -121,48 +121,65 @@ local function is_leased(id)
     return false
 end
 
--- The next element of a group.
-local function next_of_group()
-    while true do
-        local from, to = again_range(ARGV[3])
-        local member = redis.call('ZRANGEBYLEX', again, from, to, 'LIMIT', 0, 1)[1]
-        if not member then break end
-        local text = again_text(ARGV[3], member)
-        if not is_of_others(text) then return again, unpacked(text) end
-        redis.call('ZREM', again, member)
-    end
-    local found = redis.call('XREADGROUP', 'GROUP', ARGV[3], CONSUMER, 'COUNT', 1, 'STREAMS', key, '>')
-    if not found then return key, 0, '', false end
-    local entry = found[1][2][1]
-    return key, 0, entry[1] .. '@' .. ARGV[3], bytes_of(entry[2])
-end
-
--- The next element: the key in which it is, its number of earlier deliveries, its score and its bytes.
-local function next_element()
-    if kind == 'stream' then
-        return next_of_group()
+-- The next elements of `from`, which is `again` or `key`, at most this number: for each its number of earlier deliveries, its
+-- score, its bytes, and its member of `from`.
+local function next_elements(from, at_most)
+    local found = {}
+    local function add(deliveries, score, bytes, member) found[#found + 1] = {deliveries, score, bytes, member} end
+    if at_most <= 0 then return found end
+    if from == again then
+        if kind == 'list' then
+            for _, text in ipairs(redis.call('LRANGE', again, 0, at_most - 1)) do add(unpacked(text)) end
+        elseif kind == 'stream' then
+            local first, last = again_range(ARGV[3])
+            repeat
+                local page = redis.call('ZRANGEBYLEX', again, first, last, 'LIMIT', #found, at_most - #found)
+                for _, member in ipairs(page) do
+                    local text = again_text(ARGV[3], member)
+                    if is_of_others(text) then
+                        redis.call('ZREM', again, member)
+                    else
+                        local deliveries, score, bytes = unpacked(text)
+                        add(deliveries, score, bytes, member)
+                    end
+                end
+            until #page == 0 or #found == at_most
+        end
     elseif kind == 'list' then
-        local text = redis.call('LINDEX', again, 0)
-        if text then return again, unpacked(text) end
-        return key, 0, '', redis.call('LINDEX', key, is_front and 0 or -1)
+        local all = redis.call('LRANGE', key, is_front and 0 or -at_most, is_front and at_most - 1 or -1)
+        for at = 1, #all do
+            local bytes = all[is_front and at or #all + 1 - at]
+            add(0, '', bytes, bytes)
+        end
     elseif kind == 'set' then
-        return key, 0, '', redis.call('SRANDMEMBER', key)
+        for _, bytes in ipairs(redis.call('SRANDMEMBER', key, at_most)) do add(0, '', bytes, bytes) end
+    elseif kind == 'zset' then
+        local all = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, 0, at_most - 1, 'WITHSCORES')
+        for at = 1, #all, 2 do add(0, all[at + 1], all[at], all[at]) end
+    else
+        local entries
+        if verb == 'peek' then
+            entries = new_entries(key, info(key, ARGV[3]) or {['last-delivered-id'] = '0-0'}, at_most)
+        else
+            local read = redis.call('XREADGROUP', 'GROUP', ARGV[3], CONSUMER, 'COUNT', at_most, 'STREAMS', key, '>')
+            entries = read and read[1][2] or {}
+        end
+        for _, entry in ipairs(entries) do add(0, entry[1] .. '@' .. ARGV[3], bytes_of(entry[2])) end
     end
-    local found = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, 0, 0, 'WITHSCORES')
-    return key, 0, found[2] or '', found[1] or false
+    return found
 end
 
--- Removes this element, which was written elsewhere before: a user without this right must not lose it. `undo` removes it
--- there if it cannot be removed here.
-local function remove_from(from, bytes, undo, member)
+-- Removes these elements, which were written elsewhere before: a user without this right must not lose them. `undo` removes
+-- them there if they cannot be removed here.
+local function remove_from(from, found, undo)
+    if kind == 'stream' and from == key then return end -- A new entry stays in the stream.
     local done
-    if kind == 'stream' then
-        -- A new entry stays in the stream.
-        if from == again then done = redis.pcall('ZREM', again, member) end
-    elseif kind == 'list' then
-        done = redis.pcall((from == again or is_front) and 'LPOP' or 'RPOP', from)
+    if kind == 'list' then
+        done = redis.pcall((from == again or is_front) and 'LPOP' or 'RPOP', from, #found)
     else
-        done = redis.pcall(kind == 'set' and 'SREM' or 'ZREM', key, bytes)
+        local members = {}
+        for at, element in ipairs(found) do members[at] = element[4] end
+        done = redis.pcall(kind == 'set' and 'SREM' or 'ZREM', from, unpack(members))
     end
     if type(done) == 'table' and done.err then
         undo()
@@ -173,9 +190,14 @@ end
 -- ARGV[4] the maximum number, ARGV[5] the lease in ms, ARGV[6..9] the id of the call, ARGV[10..] elements that are done.
 -- Reply: for each element, its id, number of deliveries, score and bytes
 if verb == 'take' then
-    for at = 10, #ARGV do
-        local text = kind == 'stream' and redis.call('HGET', taken, ARGV[at])
-        if is_of_others(text) then remove(ARGV[at]) else finish(ARGV[at], text) end
+    if kind == 'stream' then
+        for at = 10, #ARGV do
+            local text = redis.call('HGET', taken, ARGV[at])
+            if is_of_others(text) then remove(ARGV[at]) else finish(ARGV[at], text) end
+        end
+    elseif #ARGV >= 10 then
+        redis.call('ZREM', leases, unpack(ARGV, 10))
+        redis.call('HDEL', taken, unpack(ARGV, 10))
     end
     local elements, names = {}, {}
     for _, name in ipairs(remembered(answers, 6) or {}) do
@@ -186,26 +208,38 @@ if verb == 'take' then
         end
     end
     if #elements > 0 then return elements end
-    local ttl = math.max(ttl_for(taken, key), ttl_for(taken, again))
     if kind == 'stream' then
         if redis.call('EXISTS', key) == 0 then return {} end
         ready_group(key, taken, leases, again, ARGV[3])
         redis.call('HDEL', taken, '#' .. ARGV[3])
     end
     expire_leases()
+    local left, is_new, ttl = tonumber(ARGV[4]), redis.call('EXISTS', taken) == 0, -1
     local id = tonumber(redis.call('GET', last) or '0')
-    for _ = 1, tonumber(ARGV[4]) do
-        local from, deliveries, score, bytes = next_element()
-        if not bytes then break end
-        id = math.max(id + 1, time)
-        local name = string.format('%.0f', id)
-        redis.call('ZADD', leases, now + ARGV[5], name) -- First: a lease without an element expires, the reverse stays.
-        redis.call('HSET', taken, name, packed(deliveries + 1, score, bytes))
-        local member = from == again and kind == 'stream' and again_member(score, packed(deliveries, score, bytes))
-        remove_from(from, bytes, function() remove(name) end, member)
-        if member then claim(packed(deliveries, score, bytes)) end
-        elements[#elements + 1] = {name, tostring(deliveries + 1), score, bytes}
-        names[#names + 1] = name
+    for _, from in ipairs({again, key}) do
+        local found = next_elements(from, left)
+        if #found > 0 then
+            left = left - #found
+            if is_new then ttl = math.max(ttl, redis.call('PTTL', from)) end
+            local ids, ends, texts = {}, {}, {}
+            for at, element in ipairs(found) do
+                local deliveries, score, bytes = element[1] + 1, element[2], element[3]
+                id = math.max(id + 1, time)
+                local name = string.format('%.0f', id)
+                ids[at], ends[2 * at - 1], ends[2 * at] = name, now + ARGV[5], name
+                texts[2 * at - 1], texts[2 * at] = name, packed(deliveries, score, bytes)
+                elements[#elements + 1], names[#names + 1] = {name, tostring(deliveries), score, bytes}, name
+            end
+            redis.call('ZADD', leases, unpack(ends)) -- First: a lease without an element expires, the reverse stays.
+            redis.call('HSET', taken, unpack(texts))
+            remove_from(from, found, function()
+                redis.call('ZREM', leases, unpack(ids))
+                redis.call('HDEL', taken, unpack(ids))
+            end)
+            if kind == 'stream' and from == again then
+                for at = 2, #texts, 2 do claim(texts[at]) end
+            end
+        end
     end
     if kind == 'stream' then redis.call('HSET', taken, '#' .. ARGV[3], '') end
     set_ttl(taken, ttl)
@@ -275,49 +309,29 @@ end
 
 -- ARGV[4] the maximum number. Reply: elements
 if verb == 'peek' then
-    local at_most, found = tonumber(ARGV[4]), {}
-    if kind == 'list' then
-        for _, text in ipairs(redis.call('LRANGE', again, 0, at_most - 1)) do
-            local _, _, bytes = unpacked(text)
-            found[#found + 1] = bytes
-        end
+    local elements = {}
+    for _, from in ipairs({again, key}) do
+        for _, element in ipairs(next_elements(from, ARGV[4] - #elements)) do elements[#elements + 1] = element[3] end
     end
-    local fields = kind == 'stream' and info(key, ARGV[3])
-    if fields then
-        forget_claimed(key, again, ARGV[3])
-        local from, to = again_range(ARGV[3])
-        for _, member in ipairs(redis.call('ZRANGEBYLEX', again, from, to, 'LIMIT', 0, at_most)) do
-            local _, _, bytes = unpacked(again_text(ARGV[3], member))
-            found[#found + 1] = bytes
-        end
-    end
-    local rest, more = at_most - #found, {}
-    if rest <= 0 then return found end
-    if kind == 'stream' then
-        for _, entry in ipairs(new_entries(key, fields or {['last-delivered-id'] = '0-0'}, rest)) do
-            more[#more + 1] = bytes_of(entry[2])
-        end
-    elseif kind == 'list' then
-        more = is_front and redis.call('LRANGE', key, 0, rest - 1) or redis.call('LRANGE', key, -rest, -1)
-    elseif kind == 'zset' then
-        more = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, 0, rest - 1)
-    else
-        more = redis.call('SRANDMEMBER', key, rest)
-    end
-    local is_reversed = kind == 'list' and not is_front
-    for at = 1, #more do found[#found + 1] = more[is_reversed and #more + 1 - at or at] end
-    return found
+    return elements
 end
 
 -- ARGV[4] the end of the other list, ARGV[5] the maximum number. Reply: the number of moved elements
 must_be(KEYS[7], 'list')
-local moved = 0
-for _ = 1, tonumber(ARGV[5]) do
-    local from, _, _, bytes = next_element()
-    if not bytes then break end
-    local to_front = ARGV[4] == 'front'
-    redis.call(to_front and 'LPUSH' or 'RPUSH', KEYS[7], bytes)
-    remove_from(from, bytes, function() redis.call(to_front and 'LPOP' or 'RPOP', KEYS[7]) end)
-    moved = moved + 1
+local push, pop = 'RPUSH', 'RPOP'
+if ARGV[4] == 'front' then push, pop = 'LPUSH', 'LPOP' end
+-- No element is moved twice if both lists are the same.
+local at_most, moved = math.min(ARGV[5], redis.call('LLEN', again) + redis.call('LLEN', key)), 0
+while moved < at_most do
+    for _, from in ipairs({again, key}) do
+        local found = next_elements(from, math.min(at_most - moved, 1000))
+        if #found > 0 then
+            local all = {}
+            for at, element in ipairs(found) do all[at] = element[3] end
+            redis.call(push, KEYS[7], unpack(all))
+            remove_from(from, found, function() redis.call(pop, KEYS[7], #found) end)
+            moved = moved + #found
+        end
+    end
 end
 return moved
