@@ -100,7 +100,7 @@ fn cycles(report: &mut Report, servers: &Servers, (kind, load): (Kind, Load), cu
     if let Some(curator) = curator {
         // Afterwards the JVM has compiled this code.
         for _ in 0..2 {
-            curator.cycles(kind, load.workers(), load.names(), Duration::from_secs(1).max(report.span));
+            curator.cycles(kind.name(), load.workers(), load.names(), Duration::from_secs(1).max(report.span));
         }
     }
     let mut all: BTreeMap<Side, Figures> = BTreeMap::new();
@@ -110,7 +110,7 @@ fn cycles(report: &mut Report, servers: &Servers, (kind, load): (Kind, Load), cu
             let (per_second, cycles, least) = match (side, &mut *curator) {
                 (Side::Ours(engine), _) => ours(report, &servers.url(), (kind, load), engine),
                 (Side::Curator, Some(curator)) => {
-                    let cycles = curator.cycles(kind, load.workers(), load.names(), report.span);
+                    let cycles = curator.cycles(kind.name(), load.workers(), load.names(), report.span);
                     (cycles.per_second, cycles.all, cycles.least)
                 }
                 (Side::Curator, None) => continue,

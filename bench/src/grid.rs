@@ -1,6 +1,10 @@
-//! The objects of the grid, compared with the same commands through the bare client of Redis on one connection.
+//! The objects of the grid, compared with the same commands through the bare client of Redis on one connection, and with
+//! Redisson.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use bandog::grid::{ClientGrid, Grid, Map, Queue, codec::Text};
 use bandog_testkit::RedisServer;
@@ -9,6 +13,7 @@ use serde_json::json;
 
 use crate::{
     floor::dial,
+    java::Java,
     measure::{Workers, count},
     report::Report,
 };
@@ -23,7 +28,11 @@ const REPEATS: usize = 100;
 /// The floor of a pop: a script that takes the first element.
 const POP: &str = "return redis.call('LPOP', KEYS[1])";
 
-pub(crate) fn measure(report: &mut Report) {
+/// Measures the objects. `redisson` is the folder of the Java side; without it, Redisson is not measured.
+pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
+    if let Some(folder) = redisson {
+        beside_redisson(report, folder);
+    }
     for workers in [Workers::Two, Workers::Current] {
         let server = RedisServer::start();
         let runtime = workers.runtime();
@@ -42,13 +51,36 @@ async fn measure_on(report: &mut Report, workers: Workers, server: &RedisServer)
     pops(report, workers, (&grid, &floor)).await;
 }
 
+/// The number of tasks and threads that are compared with Redisson.
+const BESIDE: usize = 64;
+
+/// Puts and gets of single entries, beside Redisson.
+fn beside_redisson(report: &mut Report, folder: &Path) {
+    let server = RedisServer::start();
+    let mut redisson = Java::redisson(folder, &server.url());
+    let runtime = Workers::Two.runtime();
+    let grid = runtime.block_on(bandog::connect(server.url())).expect("the server answers").grid();
+    for verb in ["put", "get"] {
+        let kind = format!("map-{verb}");
+        // Afterwards the JVM has compiled this code.
+        for _ in 0..3 {
+            redisson.cycles(&kind, BESIDE, BESIDE, Duration::from_secs(2));
+        }
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..report.rounds {
+            theirs.push(redisson.cycles(&kind, BESIDE, BESIDE, report.span).per_second);
+            ours.push(runtime.block_on(map_calls(&grid, verb, BESIDE, report.span)));
+        }
+        compare(report, &format!("map {verb}, {BESIDE} tasks"), &ours, ("Redisson 4.7.0", &theirs), "≥ ×2");
+    }
+}
+
 fn value() -> String {
     "x".repeat(100)
 }
 
 /// Puts and gets of single entries.
 async fn calls(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &MultiplexedConnection), tasks: usize) {
-    let map: Map<String, String, Text> = grid.map("map").expect("a name").codec(Text);
     for verb in ["put", "get"] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..report.rounds {
@@ -64,25 +96,37 @@ async fn calls(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &Mu
                 }
             });
             theirs.push(bare.await.per_second);
-            let own = count(tasks, report.span, |task| {
-                let (map, key, value) = (map.clone(), task.to_string(), value());
-                move || {
-                    let call = match verb {
-                        "put" => Either::Put(map.put(key.as_str(), value.as_str())),
-                        _ => Either::Get(map.get(key.as_str())),
-                    };
-                    async move {
-                        match call {
-                            Either::Put(call) => call.await.expect("the server answers"),
-                            Either::Get(call) => drop(call.await.expect("the server answers")),
-                        }
-                    }
-                }
-            });
-            ours.push(own.await.per_second);
+            ours.push(map_calls(grid, verb, tasks, report.span).await);
         }
-        compare(report, &format!("map {verb}, {tasks} tasks, {}", workers.name()), &ours, &theirs, "≥ ×0.95");
+        compare(
+            report,
+            &format!("map {verb}, {tasks} tasks, {}", workers.name()),
+            &ours,
+            ("bare client", &theirs),
+            "≥ ×0.95",
+        );
     }
+}
+
+/// Puts or gets of the grid per second.
+async fn map_calls(grid: &Grid, verb: &'static str, tasks: usize, span: Duration) -> f64 {
+    let map: Map<String, String, Text> = grid.map("map").expect("a name").codec(Text);
+    let own = count(tasks, span, |task| {
+        let (map, key, value) = (map.clone(), task.to_string(), value());
+        move || {
+            let call = match verb {
+                "put" => Either::Put(map.put(key.as_str(), value.as_str())),
+                _ => Either::Get(map.get(key.as_str())),
+            };
+            async move {
+                match call {
+                    Either::Put(call) => call.await.expect("the server answers"),
+                    Either::Get(call) => drop(call.await.expect("the server answers")),
+                }
+            }
+        }
+    });
+    own.await.per_second
 }
 
 enum Either<A, B> {
@@ -113,7 +157,7 @@ async fn many(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &Mul
         }
         ours.push(per_second(start));
     }
-    compare(report, &format!("get_all of {MANY}, {}", workers.name()), &ours, &theirs, "≥ ×0.9");
+    compare(report, &format!("get_all of {MANY}, {}", workers.name()), &ours, ("bare client", &theirs), "≥ ×0.9");
 }
 
 fn per_second(start: Instant) -> f64 {
@@ -154,7 +198,7 @@ async fn hand_off(
             if own { &mut ours } else { &mut theirs }.push(REPEATS as f64 / total.as_secs_f64());
         }
     }
-    compare(report, &format!("push to waiting pop, {}", workers.name()), &ours, &theirs, "≥ ×0.77");
+    compare(report, &format!("push to waiting pop, {}", workers.name()), &ours, ("bare client", &theirs), "≥ ×0.77");
 }
 
 /// Pops from a full queue.
@@ -190,17 +234,19 @@ async fn pops(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &Mul
                 queue.delete().await.expect("the server answers");
             }
         }
-        compare(report, &format!("pop, {tasks} tasks, {}", workers.name()), &ours, &theirs, "≥ ×0.85");
+        compare(report, &format!("pop, {tasks} tasks, {}", workers.name()), &ours, ("bare client", &theirs), "≥ ×0.85");
     }
 }
 
-fn compare(report: &mut Report, what: &str, ours: &[f64], theirs: &[f64], target: &str) {
+fn compare(report: &mut Report, what: &str, ours: &[f64], (who, theirs): (&str, &[f64]), target: &str) {
     let median = |all: &[f64]| {
         let mut all = all.to_vec();
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     };
-    let (own, bare) = (median(ours), median(theirs));
-    report.raw(json!({"what": "grid", "part": what, "bandog_per_second": ours, "bare_per_second": theirs}));
-    report.row(what.to_owned(), format!("{own:.0}/s"), format!("bare client {bare:.0}/s, ×{:.2}", own / bare), target);
+    let (own, other) = (median(ours), median(theirs));
+    report.raw(
+        json!({"what": "grid", "part": what, "bandog_per_second": ours, "beside": who, "beside_per_second": theirs}),
+    );
+    report.row(what.to_owned(), format!("{own:.0}/s"), format!("{who} {other:.0}/s, ×{:.2}", own / other), target);
 }

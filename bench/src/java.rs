@@ -57,9 +57,10 @@ impl Java {
         Self(process)
     }
 
-    /// Locks and releases with this number of threads. Their names are `names` different ones.
-    pub(crate) fn cycles(&mut self, kind: Kind, workers: usize, names: usize, span: Duration) -> Cycles {
-        let answer = self.ask(&format!("cycles {} {workers} {names} {}", kind.name(), span.as_millis()));
+    /// Locks and releases with this number of threads, or makes calls of another object (`map-put`, `map-get`). Their names
+    /// are `names` different ones.
+    pub(crate) fn cycles(&mut self, kind: &str, workers: usize, names: usize, span: Duration) -> Cycles {
+        let answer = self.ask(&format!("cycles {kind} {workers} {names} {}", span.as_millis()));
         let mut words = answer.split(' ');
         let mut next = || words.next().and_then(|word| word.parse::<f64>().ok()).expect("four numbers");
         let (per_second, all) = (next(), next());

@@ -138,7 +138,7 @@ pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
         for _ in 0..2 {
             for (kind, load) in rows() {
                 let span = Duration::from_secs(1).max(report.span);
-                redisson.cycles(kind, load.workers(), load.names(), span);
+                redisson.cycles(kind.name(), load.workers(), load.names(), span);
             }
         }
     }
@@ -229,7 +229,8 @@ fn ours(
 
 fn theirs(server: &RedisServer, span: Duration, (kind, load): (Kind, Load), redisson: &mut Java) -> Sample {
     let before = Commands::of(server);
-    let java::Cycles { per_second, all, least, most } = redisson.cycles(kind, load.workers(), load.names(), span);
+    let java::Cycles { per_second, all, least, most } =
+        redisson.cycles(kind.name(), load.workers(), load.names(), span);
     Sample { per_second, cycles: all, least, most, commands: Commands::of(server).since(&before) }
 }
 

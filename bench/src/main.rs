@@ -149,7 +149,7 @@ fn main() -> ExitCode {
             scale::measure(report);
         }),
         ("codec", &codec::measure),
-        ("grid", &grid::measure),
+        ("grid", &|report| grid::measure(report, args.redisson.as_deref())),
         ("cron", &cron::measure),
         ("records", &records::measure),
         ("kinds", &|report| kinds::measure(report, args.redisson.as_deref())),

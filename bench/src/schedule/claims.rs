@@ -76,7 +76,7 @@ fn of_shedlock(report: &mut Report, server: &sql::Server, folder: &Path) -> f64 
     let url = server.empty_url();
     server.create_table_of_shedlock();
     let mut java = Java::shedlock(folder, &url);
-    let mut cycles = |span| java.cycles(Kind::Mutex, 1, 1, span).per_second;
+    let mut cycles = |span| java.cycles(Kind::Mutex.name(), 1, 1, span).per_second;
     // Afterwards the JVM has compiled this code.
     for _ in 0..2 {
         cycles(Duration::from_secs(1).max(report.span));

@@ -2,11 +2,14 @@ package bandog.redisson4;
 
 import bandog.Measurements;
 import bandog.Measurements.Lock;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import org.redisson.api.RMap;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
 /** Redisson for bandog's benchmark. The argument is the server's URL. */
@@ -18,6 +21,9 @@ public final class Bench {
      * holder has passed. This timeout is shorter than the default, so that the benchmark ends in time.
      */
     private static final long HAND_OFF_WATCHDOG_MILLIS = 3_000;
+
+    /** The value that is put into a map. */
+    private static final String VALUE = "x".repeat(100);
 
     private Bench() {}
 
@@ -44,11 +50,32 @@ public final class Bench {
                 return plain(redisson.getReadWriteLock(name).readLock());
             case "write":
                 return plain(redisson.getReadWriteLock(name).writeLock());
+            case "map-put":
+                return call(() -> map(redisson).fastPut(name, VALUE));
+            case "map-get":
+                return call(() -> map(redisson).get(name));
             case "semaphore":
                 return semaphore(redisson.getPermitExpirableSemaphore(name), permits);
             default:
                 throw new IllegalArgumentException("unknown kind " + kind);
         }
+    }
+
+    private static RMap<String, String> map(RedissonClient redisson) {
+        return redisson.getMap("java-map", StringCodec.INSTANCE);
+    }
+
+    /** A call of another object. It is measured as the cycle of a lock that has no release. */
+    private static Lock<Object> call(Callable<Object> call) {
+        return new Lock<>() {
+            @Override
+            public Object acquire() throws Exception {
+                return call.call();
+            }
+
+            @Override
+            public void release(Object id) {}
+        };
     }
 
     private static Lock<Boolean> plain(RLock lock) {
