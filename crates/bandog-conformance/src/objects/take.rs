@@ -209,4 +209,9 @@ pub async fn take_moves_to_another_list<W: ObjectWorld>(world: &W) {
     assert_eq!(store.list("r").await, ["a", "b"]);
     assert_eq!(store.run("q", to(9)).await, int(1));
     assert_eq!(store.run("q", to(9)).await, int(0));
+    // To itself, each element once.
+    assert_eq!(store.run("r", to(2)).await, int(2));
+    assert_eq!(store.list("r").await, ["c", "a", "b"]);
+    assert_eq!(store.run("r", to(9)).await, int(3));
+    assert_eq!(store.list("r").await, ["c", "a", "b"]);
 }

@@ -498,7 +498,7 @@ pub enum TakeOp {
     /// The next elements, which stay where they are. Answer: the elements.
     Peek(Source, u32),
     /// Takes elements without a lease and moves them to an end of another list, as long as there are some, but at most
-    /// this number. Answer: their number.
+    /// this number, and each only once if both lists are the same. Answer: their number.
     MoveTo {
         /// The end of this list.
         from: End,

@@ -107,6 +107,8 @@ pub(super) fn move_elements(
     // Both structures are checked before the first change.
     objects.with(to, |object| object.change(|_: &mut List| Ok(Reply::Done)))?;
     objects.with(key, |object| take::expire(object, &Source::List(from), now))?;
+    // No element is moved twice if both lists are the same.
+    let at_most = objects.ready(key).min(at_most.into()) as i64;
     let mut moved = 0;
     while moved < at_most
         && let Some(element) = objects.with(key, |object| take::pop(object, &Source::List(from)))?
@@ -114,5 +116,5 @@ pub(super) fn move_elements(
         objects.with(to, |object| object.change(|list: &mut List| Ok(list::push(list, at, &[element.bytes]))))?;
         moved += 1;
     }
-    Ok(Reply::Int(moved.into()))
+    Ok(Reply::Int(moved))
 }
