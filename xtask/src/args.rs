@@ -23,8 +23,11 @@ pub(crate) enum Task {
     /// with apt-get. As root or with CI=true, this happens without a question. On a terminal, the task asks first.
     Test {
         /// Run only the tests that need no server, and print which tests are left out.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "java")]
         embedded: bool,
+        /// Also run the tests with Java (see `interop`), if a JDK and Maven are installed.
+        #[arg(long)]
+        java: bool,
     },
     /// Run the long proofs: storms on all stores, programs that end in every way, all parts of the bench.
     ///
@@ -91,9 +94,6 @@ pub(crate) enum Task {
     },
     /// Test the same locks from Rust and from Java, with Redisson, Curator and ShedLock; needs a JDK and Maven.
     Interop {
-        /// If a JDK or Maven is missing, print this and succeed.
-        #[arg(long)]
-        if_installed: bool,
         /// Arguments of the tests, such as a part of the names of the tests to run.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,

@@ -10,10 +10,11 @@ pub(crate) fn run() -> Result<(), Fault> {
     tools::ensure_component("clippy", "clippy")?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("clippy", &mut step::cargo(&clippy))?;
-    // The browser tests are not part of "all targets", because `test = false` excludes them. The whole workspace is named,
-    // because the features of the dependencies would differ for one package, and they would be checked again.
-    let page = ["clippy", "--workspace", "--test", "page", "--locked", "--", "-D", "warnings"];
-    step::run("clippy of the page's tests", &mut step::cargo(&page))?;
+    // The tests with a browser and with Java are not part of "all targets", because `test = false` excludes them. The whole
+    // workspace is named, because the features of the dependencies would differ for one package, and they would be checked
+    // again.
+    let excluded = ["clippy", "--workspace", "--test", "page", "--test", "interop", "--locked", "--", "-D", "warnings"];
+    step::run("clippy of the tests with a browser and with Java", &mut step::cargo(&excluded))?;
     // Users who need only locks build the facade without the scheduler.
     for features in ["", "redis"] {
         let locks = ["clippy", "--package", "bandog", "--no-default-features", "--features", features, "--locked"];

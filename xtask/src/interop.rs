@@ -9,9 +9,9 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
+use crate::test::COMMON;
+use crate::test_programs::{self, TestProgram};
 use crate::tools::{self, JDK, MARIADB, MAVEN, POSTGRES, REDIS, ZOOKEEPER};
-
-const RUST: &str = "interop/Cargo.toml";
 
 /// Maven's arguments for Redisson 4.7.0.
 const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
@@ -33,27 +33,22 @@ const JAVA: &[&[&str]] = &[
     QUARTZ,
 ];
 
+/// The arguments of cargo for the Rust side, beside those of all tests: so it is built with the same features.
+const TARGET: &[&str] = &["--test", "interop"];
+
 /// The output of Maven, which is printed only if Maven fails.
 const LOG: &str = "target/xtask/maven.log";
 
-/// Builds the Java sides, then runs both sides against one server. If a program is missing, `if_installed` makes this a
-/// success.
-pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
-    let missing = tools::missing_packages(&[JDK, MAVEN]);
-    if if_installed && !missing.is_empty() {
-        eprintln!("not run: the tests with Java, because packages are missing: {}", missing.join(" "));
-        return Ok(());
-    }
+/// Builds the Java sides, then runs both sides against one server.
+pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     tools::require(&[REDIS, ZOOKEEPER, POSTGRES, MARIADB, JDK, MAVEN])?;
     build_java()?;
     let start = Instant::now();
     let mut tally = Tally::default();
-    // The tests print times, so they run one after the other and do not disturb each other. A run of CI is about the results only, and most tests wait.
-    let threads = if if_installed { "--test-threads=3" } else { "--test-threads=1" };
-    let tests = ["test", "--manifest-path", RUST, "--no-fail-fast", "--", threads, "--show-output"];
-    let mut tests = step::cargo(&tests);
-    let tests = tests.env("CARGO_TARGET_DIR", "target").args(args);
-    let succeeded = step::watch("Java and bandog on one server", tests, |line| tally.see(line))?;
+    // The tests print times, so they run one after the other and do not disturb each other.
+    let mut tests = step::cargo(COMMON);
+    tests.args(TARGET).args(["--", "--test-threads=1", "--show-output"]).args(args);
+    let succeeded = step::watch("Java and bandog on one server", &mut tests, |line| tally.see(line))?;
     tally.print_failures();
     let words = format!("{} in {:.1} s", tally.words(), start.elapsed().as_secs_f64());
     if succeeded {
@@ -61,6 +56,22 @@ pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::failed(format!("Java and Rust disagree, or a side did not build: {words}")))
+}
+
+/// Builds both sides for a run beside the other tests. None if the Rust side cannot be built, or if a JDK or Maven is
+/// missing, which is printed.
+pub(crate) fn build() -> Result<Option<TestProgram>, Fault> {
+    let missing = tools::missing_packages(&[JDK, MAVEN]);
+    if !missing.is_empty() {
+        eprintln!("not run: the tests with Java, because packages are missing: {}", missing.join(" "));
+        return Ok(None);
+    }
+    build_java()?;
+    let built = test_programs::build("building the tests with Java", &[COMMON, TARGET].concat())?;
+    built
+        .and_then(|mut programs| programs.pop())
+        .map(Some)
+        .ok_or_else(|| Fault::failed("the tests with Java did not build"))
 }
 
 /// Builds all Java sides.

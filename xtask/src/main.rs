@@ -35,8 +35,8 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<(), Fault> {
     step::enter_root()?;
     match task {
-        Task::Test { embedded: true } => test::embedded(),
-        Task::Test { embedded: false } => test::full(),
+        Task::Test { embedded: true, .. } => test::embedded(),
+        Task::Test { embedded: false, java } => test::full(java),
         Task::Prove => test::prove(),
         Task::Check => check::run(),
         Task::ReleaseCheck => release::run(),
@@ -46,7 +46,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Storm { args } => storm::run(&args),
         Task::Fuzz { inputs, seed } => fuzz::run(inputs, seed),
         Task::Exits { args } => exits::run(&args),
-        Task::Interop { if_installed, args } => interop::run(if_installed, &args),
+        Task::Interop { args } => interop::run(&args),
         Task::Promises { check } => promises::run(check),
         Task::Laws { check } => laws::run(check),
         Task::Page { pictures, args } => page::run(pictures, &args),

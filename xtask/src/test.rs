@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::fault::Fault;
+use crate::interop;
 use crate::laws::Results;
 use crate::step;
 use crate::tally::Tally;
@@ -54,11 +55,12 @@ pub(crate) const COMMON: &[&str] = &[
     "bandog/grid,bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper-tls,bandog-sqlx/mysql",
 ];
 
-/// Runs all tests except the long proofs. Installs the servers that they need, if these are missing.
-pub(crate) fn full() -> Result<(), Fault> {
+/// Runs all tests except the long proofs. Installs the servers that they need, if these are missing. With `java`, also runs
+/// the tests with Java, if they can run here.
+pub(crate) fn full(java: bool) -> Result<(), Fault> {
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
-    run.side_by_side()?;
+    run.side_by_side(java)?;
     run.cargo("all doctests", &["--doc"])?;
     let outcome = run.finish();
     eprintln!("not run: {}, and other versions of the servers; `cargo xtask prove` runs them", PROOFS.join(", "));
@@ -168,13 +170,16 @@ impl Run {
 
     /// Builds all test programs, and runs several of them at the same time. If all have succeeded, compares the results of
     /// the laws with their page.
-    fn side_by_side(&mut self) -> Result<(), Fault> {
+    fn side_by_side(&mut self, java: bool) -> Result<(), Fault> {
         let lanes = lanes()?;
         let Some(mut programs) = test_programs::build("building all tests", COMMON)? else {
             self.succeeded = false;
             return Ok(());
         };
         test_programs::check_names(&programs)?;
+        if java && let Some(program) = interop::build()? {
+            test_programs::insert_java(&mut programs, program);
+        }
         let results = Results::new();
         programs.iter_mut().for_each(|program| program.set(results.variable()));
         step::headline(&format!("all tests, on memory and on real servers; {lanes} programs at a time ({LANES})"));

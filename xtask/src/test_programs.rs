@@ -41,22 +41,19 @@ const LONG: &[&str] = &[
     "bandog-sqlite it",
 ];
 
+/// The program before the tests with Java. Their JVMs keep the processors busy, so they do not start beside the laws of SQL,
+/// whose leases are short.
+const BEFORE_JAVA: &str = "bandog-redis laws";
+
 /// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
 const ALONE: &[&str] = &["bandog-cli demo", "bandog-storm it"];
 
 /// The programs of long proofs, which also run one at a time. Only `cargo xtask prove` runs them.
 pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-storm servers"];
 
-/// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
-/// the machine has cores.
-const WAITING: &[&str] = &[
-    "bandog-quorum it",
-    "bandog-redis laws",
-    "bandog-sql laws",
-    "bandog-sql mysql_laws",
-    "bandog-sqlite laws",
-    "bandog-zookeeper laws",
-];
+/// The end of the names of programs that compute. The tests of the others wait for servers, timers and leases most of the
+/// time, so that more of them run at the same time than the machine has cores.
+const COMPUTING: &str = " unit tests";
 
 /// Programs with tests that have a long form (`BANDOG_TEST_LONG=1`), and a part of the names of these tests. They are proofs,
 /// too.
@@ -89,16 +86,22 @@ pub(crate) fn build(what: &str, args: &[&str]) -> Result<Option<Vec<TestProgram>
     Ok(built.then_some(programs))
 }
 
-/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`], [`WAITING`] or [`LONG_FORMS`] is not among these programs, which are
+/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`] or [`LONG_FORMS`] is not among these programs, which are
 /// all programs.
 pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
     let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
     let long_forms = LONG_FORMS.iter().map(|(name, _)| name);
-    let mut names = LONG.iter().chain(ALONE).chain(PROOFS).chain(WAITING).chain(long_forms);
+    let mut names = LONG.iter().chain(ALONE).chain(PROOFS).chain(long_forms);
     match names.find(|name| !is_built(name)) {
         Some(name) => Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask"))),
         None => Ok(()),
     }
+}
+
+/// Inserts the tests with Java after [`BEFORE_JAVA`].
+pub(crate) fn insert_java(programs: &mut Vec<TestProgram>, java: TestProgram) {
+    let before = programs.iter().position(|program| program.name == BEFORE_JAVA);
+    programs.insert(before.map_or(programs.len(), |before| before + 1), java);
 }
 
 /// Runs the programs, in this number of lanes, and then those of [`ALONE`]. Leaves out those of [`PROOFS`]. The output of a
@@ -207,7 +210,7 @@ impl TestProgram {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).args(&self.args).envs(self.variables.iter().cloned());
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
-        if WAITING.contains(&self.name.as_str()) && env::var_os(THREADS).is_none() {
+        if !self.name.ends_with(COMPUTING) && env::var_os(THREADS).is_none() {
             let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
             command.env(THREADS, cores.saturating_mul(NonZeroUsize::MIN.saturating_add(1)).to_string());
         }
