@@ -51,9 +51,16 @@ const ALONE: &[&str] = &["bandog-cli demo", "bandog-storm it"];
 /// The programs of long proofs, which also run one at a time. Only `cargo xtask prove` runs them.
 pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-storm servers"];
 
-/// The end of the names of programs that compute. The tests of the others wait for servers, timers and leases most of the
-/// time, so that more of them run at the same time than the machine has cores.
-const COMPUTING: &str = " unit tests";
+/// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
+/// the machine has cores.
+const WAITING: &[&str] = &[
+    "bandog-quorum it",
+    "bandog-redis laws",
+    "bandog-sql laws",
+    "bandog-sql mysql_laws",
+    "bandog-sqlite laws",
+    "bandog-zookeeper laws",
+];
 
 /// Programs with tests that have a long form (`BANDOG_TEST_LONG=1`), and a part of the names of these tests. They are proofs,
 /// too.
@@ -86,12 +93,12 @@ pub(crate) fn build(what: &str, args: &[&str]) -> Result<Option<Vec<TestProgram>
     Ok(built.then_some(programs))
 }
 
-/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`] or [`LONG_FORMS`] is not among these programs, which are
+/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`], [`WAITING`] or [`LONG_FORMS`] is not among these programs, which are
 /// all programs.
 pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
     let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
     let long_forms = LONG_FORMS.iter().map(|(name, _)| name);
-    let mut names = LONG.iter().chain(ALONE).chain(PROOFS).chain(long_forms);
+    let mut names = LONG.iter().chain(ALONE).chain(PROOFS).chain(WAITING).chain(long_forms);
     match names.find(|name| !is_built(name)) {
         Some(name) => Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask"))),
         None => Ok(()),
@@ -210,7 +217,7 @@ impl TestProgram {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).args(&self.args).envs(self.variables.iter().cloned());
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
-        if !self.name.ends_with(COMPUTING) && env::var_os(THREADS).is_none() {
+        if WAITING.contains(&self.name.as_str()) && env::var_os(THREADS).is_none() {
             let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
             command.env(THREADS, cores.saturating_mul(NonZeroUsize::MIN.saturating_add(1)).to_string());
         }
