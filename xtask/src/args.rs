@@ -25,11 +25,12 @@ pub(crate) enum Task {
         /// Run only the tests that need no server, and print which tests are left out.
         #[arg(long, conflicts_with = "java")]
         embedded: bool,
-        /// Also run the tests with Java (see `interop`), if a JDK and Maven are installed.
+        /// Also run the shorter tests with Java (see `interop`), if a JDK and Maven are installed.
         #[arg(long)]
         java: bool,
     },
-    /// Run the long proofs: storms on all stores, programs that end in every way, all parts of the bench.
+    /// Run the long proofs: storms on all stores, programs that end in every way, all parts of the bench, all tests with
+    /// Java.
     ///
     /// At the end, the tests of the Redis backend, or those of MySQL, run again on each server that BANDOG_TEST_SERVERS
     /// names (paths of redis-server, valkey-server or mysqld, separated by colons).

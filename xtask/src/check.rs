@@ -15,14 +15,6 @@ pub(crate) fn run() -> Result<(), Fault> {
     // again.
     let excluded = ["clippy", "--workspace", "--test", "page", "--test", "interop", "--locked", "--", "-D", "warnings"];
     step::run("clippy of the tests with a browser and with Java", &mut step::cargo(&excluded))?;
-    // Users who need only locks build the facade without the scheduler.
-    for features in ["", "redis"] {
-        let locks = ["clippy", "--package", "bandog", "--no-default-features", "--features", features, "--locked"];
-        step::run("clippy of locks alone", step::cargo(&locks).args(["--", "-D", "warnings"]))?;
-    }
-    // Programs whose own data are in SQLite link only one SQLite with bandog, that of the oldest rusqlite.
-    let beside = ["test", "--locked", "--manifest-path", "interop/beside-sqlx/Cargo.toml"];
-    step::run("bandog beside sqlx, with one SQLite", step::cargo(&beside).env("CARGO_TARGET_DIR", "target"))?;
     let docs = ["doc", "--workspace", "--no-deps", "--locked"];
     step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))
 }

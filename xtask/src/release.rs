@@ -22,6 +22,8 @@ const GATES: &[Gate] = &[
     ("licences, bans and sources", rules),
     ("advisories", advisories),
     ("semantic versioning", semver),
+    ("locks alone", locks_alone),
+    ("beside sqlx", beside_sqlx),
     ("the oldest Rust", oldest_rust),
     ("the oldest dependencies", oldest_dependencies),
     ("other systems", other_systems),
@@ -46,6 +48,20 @@ pub(crate) fn run() -> Result<(), Fault> {
     let words = format!("not ready for a release:\n  {words}");
     let missing_only = faults.iter().all(|(_, fault)| fault.is_unavailable());
     Err(if missing_only { Fault::unavailable(words) } else { Fault::failed(words) })
+}
+
+/// Users who need only locks build the facade without the scheduler.
+fn locks_alone() -> Result<(), Fault> {
+    ["", "redis"].into_iter().try_for_each(|features| {
+        let locks = ["clippy", "--package", "bandog", "--no-default-features", "--features", features, "--locked"];
+        step::run("clippy of locks alone", step::cargo(&locks).args(["--", "-D", "warnings"]))
+    })
+}
+
+/// Programs whose own data are in SQLite link only one SQLite with bandog, that of the oldest rusqlite.
+fn beside_sqlx() -> Result<(), Fault> {
+    let beside = ["test", "--locked", "--manifest-path", "interop/beside-sqlx/Cargo.toml"];
+    step::run("bandog beside sqlx, with one SQLite", step::cargo(&beside).env("CARGO_TARGET_DIR", "target"))
 }
 
 fn rules() -> Result<(), Fault> {

@@ -67,8 +67,8 @@ pub(crate) fn full(java: bool) -> Result<(), Fault> {
     outcome
 }
 
-/// Runs the long proofs: storms on all stores, exits of programs, the bench, and the tests of the backends on further
-/// servers.
+/// Runs the long proofs: storms on all stores, exits of programs, the bench, the tests with Java, and the tests of the
+/// backends on further servers.
 pub(crate) fn prove() -> Result<(), Fault> {
     // A server that cannot be used is refused here, and not after the other proofs.
     let servers = further_servers();
@@ -78,6 +78,10 @@ pub(crate) fn prove() -> Result<(), Fault> {
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
     run.proofs()?;
+    if let Err(fault) = interop::run(&[]) {
+        run.tally.failures.push(fault.to_string());
+        run.succeeded = false;
+    }
     for server in &servers {
         run.on_server(server)?;
     }
