@@ -33,12 +33,16 @@ const LONG: &[&str] = &[
     "bandog-cli it",
     "bandog it",
     "bandog-redis-data laws",
-    "bandog-cron it",
+    "bandog-conformance seventh",
     "bandog-sync it",
     "bandog-sql unit tests",
-    "bandog-conformance seventh",
     "bandog-zookeeper laws",
+    "bandog-sqlite laws",
+    "bandog-sqlx it",
+    "bandog-sqlx mysql",
+    "bandog-grid it",
     "bandog-sqlite it",
+    "bandog-cron it",
 ];
 
 /// The program before the tests with Java. Their JVMs keep the processors busy, so they do not start beside the laws of SQL,
@@ -58,9 +62,12 @@ pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-storm serve
 /// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
 /// the machine has cores.
 const WAITING: &[&str] = &[
+    "bandog-conformance seventh",
     "bandog-quorum it",
     "bandog-redis laws",
+    "bandog-redis-data laws",
     "bandog-sql laws",
+    "bandog-sql mysql",
     "bandog-sql mysql_laws",
     "bandog-sqlite laws",
     "bandog-zookeeper laws",

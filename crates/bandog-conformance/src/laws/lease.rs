@@ -250,10 +250,17 @@ pub async fn renewals_never_shorten<W: World>(world: &W) -> Law {
         let long = attempt(kind, NAME);
         let short = for_only(SHORT, long.clone());
         for (first, order) in [(&long, &[&short][..]), (&short, &[&long, &short]), (&short, &[&short, &long])] {
-            granted(&backend, first).await?;
             let claims: Vec<_> = order.iter().map(|claim| (*claim).clone()).collect();
-            for answer in backend.renew(&claims).await {
-                assert!(matches!(answer?, Renewal::Extended { .. }), "{kind}");
+            loop {
+                let begin = time::Instant::now();
+                granted(&backend, first).await?;
+                let answers = backend.renew(&claims).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+                if answers.iter().all(|answer| matches!(answer, Renewal::Extended { .. })) {
+                    break;
+                }
+                // On a machine that is busy, the first ttl may be over before the renewal.
+                assert!(begin.elapsed() >= SHORT, "{kind}: {answers:?}");
+                release(&backend, &long).await?;
             }
             time::sleep(SHORT * 3).await;
             assert!(renew(&backend, &long).await?, "{kind}: the hold has ended after {order:?}");

@@ -116,3 +116,21 @@ fn edits(from: &[u8], to: &[u8]) -> usize {
     }
     row.last().copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ABBREVIATIONS;
+    use crate::Zone;
+
+    #[test]
+    fn the_zones_that_an_abbreviation_proposes_exist() {
+        for (short, zones) in ABBREVIATIONS {
+            for zone in zones.split(", ").flat_map(|zones| zones.split(" or ")) {
+                assert_eq!(Zone::named(zone).map(|zone| zone.name().to_owned()).ok().as_deref(), Some(zone));
+            }
+            let refused = Zone::named(short).map(|_| ()).map_err(|error| error.to_string());
+            let hint = format!("such as {zones} for {short}");
+            assert!(refused.is_err_and(|error| error.contains(&hint)), "{short}");
+        }
+    }
+}

@@ -22,7 +22,7 @@ async fn begin<'c>(connection: &'c mut PgConnection, level: &str) -> Transaction
 #[tokio::test]
 async fn a_transaction_with_a_snapshot_commits_also_after_renewals() {
     let database = Database::new();
-    let client = database.client("&watchdog=1s").await;
+    let client = database.client("&watchdog=3s").await;
     let mut connection = database.connection().await;
     for level in SNAPSHOT_LEVELS {
         for kind in Checked::ALL {
@@ -35,7 +35,7 @@ async fn a_transaction_with_a_snapshot_commits_also_after_renewals() {
                 format!("select extract(epoch from expires)::text from bandog.bandog_lease where name = '{name}'");
             let expires = || SERVER.sql(&database.0, &expires).parse::<f64>().unwrap();
             let at_first = expires();
-            eventually_async(SOON, async || expires() > at_first + 1.5).await;
+            eventually_async(SOON, async || expires() > at_first + 3.5).await;
             guard.commit(tx).await.unwrap();
             guard.release().await.unwrap();
         }

@@ -98,12 +98,12 @@ async fn no_client_starves_beside_several_busy_clients() {
             assert!(first < ms(4_000 + 20 * hold), "{cause:?}, {clients} clients, {hold} ms: first after {first:?}");
             let ours = Busy::start(&ours, 1, ms(hold));
             let before: Vec<_> = busy.iter().map(Busy::turns).collect();
-            time::sleep(ms(100_000)).await;
+            time::sleep(ms(50_000)).await;
             let theirs: Vec<_> = busy.iter().zip(before).map(|(busy, before)| busy.turns() - before).collect();
             let (ours, all) = (ours.turns(), theirs.iter().sum::<u64>());
             let what = format!("{cause:?}, {clients} clients, {hold} ms: {ours} and {theirs:?} turns");
-            assert!(ours >= 20 && theirs.iter().all(|turns| *turns >= 20), "{what}");
-            assert!((ours + all) * hold >= 90_000, "the lock is free for too long: {what}");
+            assert!(ours >= 10 && theirs.iter().all(|turns| *turns >= 10), "{what}");
+            assert!((ours + all) * hold >= 45_000, "the lock is free for too long: {what}");
         }
     }
 }
