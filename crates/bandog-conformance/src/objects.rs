@@ -3,6 +3,7 @@
 //! The tests of a backend implement [`ObjectWorld`], and call `bandog_conformance::object_conformance!(MyWorld)`.
 
 mod bits;
+mod caches;
 mod journals;
 mod kit;
 mod lists;
@@ -22,7 +23,7 @@ use bandog_core::{Key, structures::Structures};
 /// The laws, one function each.
 pub mod laws {
     pub use super::{
-        bits::*, journals::*, lists::*, maps::*, model::*, sets::*, sorted::*, take::*, values::*, whole::*,
+        bits::*, caches::*, journals::*, lists::*, maps::*, model::*, sets::*, sorted::*, take::*, values::*, whole::*,
     };
 }
 
@@ -105,6 +106,9 @@ macro_rules! each_object_law {
             take_of_many_takers_is_exclusive take_notifies_subscribers take_moves_to_another_list
             whole_object_expires_with_its_parts whole_queue_expires_with_taken_elements whole_object_is_deleted_with_its_parts whole_object_persists
             other_structures_are_refused a_batch_answers_each_operation objects_are_listed an_object_is_described any_bytes_are_kept
+            cache_entry_is_fresh_then_stale_then_gone cache_fill_has_one_owner cache_removal_ends_the_fill
+            cache_is_cleared_by_parts cache_fill_expires cache_stale_entry_stays_during_a_fill cache_fill_replaces_another
+            cache_notifies_when_a_fill_ends cache_has_a_name_of_its_own cache_leaves_nothing_behind
             random_operations_agree_with_the_reference
         }
     };

@@ -24,7 +24,10 @@ use crate::{
     Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
-    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
+    structures::{
+        Action, CacheChange, CacheChanges, CacheOp, Cursor, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply,
+        Source, Structures,
+    },
 };
 
 /// Maximum number of names in a part of all names.
@@ -62,6 +65,9 @@ struct MemoryState {
     objects: Objects,
     /// The subscribers of the elements of objects.
     element_subscribers: Subscribers,
+    /// Those that get the changes of each cache, with their ids.
+    cache_subscribers: BTreeMap<(Key, u64), CacheChanges>,
+    last_cache_subscriber: u64,
     subscribers: Subscribers,
     message_subscribers: MessageSubscribers,
     /// The rows of the registry, with the time at which each row expires.
@@ -291,6 +297,9 @@ impl Structures for Memory {
         let apply = |op| {
             let (reply, grown) = objects::run(&mut state.objects, op, now, wall);
             grown.map(|key| state.element_subscribers.notify(&key, None));
+            if let Action::Cache(action) = &op.action {
+                state.report_change(&op.key, action);
+            }
             reply
         };
         ops.iter().map(apply).collect()
@@ -319,7 +328,31 @@ impl Structures for Memory {
         Ok(objects::describe(&state.objects, key, now).into_iter().collect())
     }
 
+    async fn subscribe_fill(&self, key: &Key, _: &EntryKey, notifier: Notifier) -> Result<Subscription> {
+        self.subscribe_object(key, notifier)
+    }
+
+    async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription> {
+        changes.report(CacheChange::Any);
+        let mut state = self.state();
+        state.last_cache_subscriber += 1;
+        let id = (key.clone(), state.last_cache_subscriber);
+        state.cache_subscribers.insert(id.clone(), changes);
+        let shared = self.clone();
+        Ok(Subscription::new(move || {
+            let removed = shared.state().cache_subscribers.remove(&id);
+            drop(removed);
+        }))
+    }
+
     async fn subscribe_elements(&self, key: &Key, _: Source, notifier: Notifier) -> Result<Subscription> {
+        self.subscribe_object(key, notifier)
+    }
+}
+
+impl Memory {
+    /// Notifies after changes of an object or a cache.
+    fn subscribe_object(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         let id = self.state().element_subscribers.add(key, None, notifier);
         let (shared, key) = (self.clone(), key.clone());
         Ok(Subscription::new(move || shared.state().element_subscribers.remove(&key, id)))
@@ -327,6 +360,23 @@ impl Structures for Memory {
 }
 
 impl MemoryState {
+    /// Reports a change of a cache.
+    fn report_change(&self, key: &Key, op: &CacheOp) {
+        let change = match op {
+            CacheOp::Put(at, _) | CacheOp::Remove(at) | CacheOp::Fill { at, .. } => CacheChange::Entry(at.clone()),
+            CacheOp::Clear { .. } => CacheChange::Any,
+            CacheOp::Get(_)
+            | CacheOp::Look(_)
+            | CacheOp::Begin { .. }
+            | CacheOp::Extend { .. }
+            | CacheOp::End { .. } => {
+                return;
+            }
+        };
+        let subscribers = self.cache_subscribers.range((key.clone(), 0)..=(key.clone(), u64::MAX));
+        subscribers.for_each(|(_, changes)| changes.report(change.clone()));
+    }
+
     /// Applies a step. If other claims can get the key after the step, their subscribers are notified.
     fn apply(&mut self, step: &Step, now: Moment) -> Result<Answer> {
         let lock = self.lock(step.key());

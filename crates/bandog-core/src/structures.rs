@@ -1,8 +1,9 @@
 //! The objects of the grid: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets, Bloom filters,
-//! journals, and the elements that are taken out of them.
+//! journals, the elements that are taken out of them, and caches.
 //!
 //! Operations are data ([`Op`]), so a batch is a slice of operations. The memory backend is the reference.
 
+mod cache;
 mod journal;
 mod op;
 mod reply;
@@ -13,6 +14,7 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 
 pub use self::{
+    cache::{BeginWhen, CacheChange, CacheChanges, CacheEntry, CacheOp, EntryKey, FillId, FillState, NewEntry},
     journal::{EntryId, GroupName, GroupRow, JournalOp, Keep, Start},
     op::{
         Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Combine, CounterOp, End, FieldOp, FloatOp, ListOp,
@@ -138,6 +140,20 @@ pub trait Structures: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Structures::run`].
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription>;
+
+    /// Calls `notifier` whenever a fill of this entry of a cache may have ended, until the subscription is dropped. A backend
+    /// may notify without a reason. Callers poll in addition, because a lease can expire without a notification.
+    ///
+    /// # Errors
+    /// As [`Structures::run`].
+    async fn subscribe_fill(&self, key: &Key, at: &EntryKey, notifier: Notifier) -> Result<Subscription>;
+
+    /// Reports each change of a cache by any program, until the subscription is dropped. The first report is
+    /// [`CacheChange::Any`], as soon as changes are reported. A backend may report more than what has changed.
+    ///
+    /// # Errors
+    /// As [`Structures::run`].
+    async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription>;
 }
 
 /// A duration in milliseconds, rounded up, and never 0: a store would take 0 as "for ever" or "at once".

@@ -11,8 +11,8 @@ use bandog_core::{
 use bandog_sync::Client;
 
 use crate::{
-    Batch, BitSet, Counter, Deque, FloatCounter, Ids, Journal, Limits, List, Map, Multimap, PatternTopic, Queue, Set,
-    SortedSet, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
+    Batch, BitSet, Cache, Counter, Deque, FloatCounter, Ids, Journal, Limits, List, Map, Multimap, PatternTopic, Queue,
+    Set, SortedSet, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
 };
 
 /// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.
@@ -115,6 +115,15 @@ impl Grid {
     /// An empty batch of calls on objects of this grid.
     pub fn batch(&self) -> Batch {
         Batch::default()
+    }
+
+    /// A cache.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Unsupported`: the store has no objects.
+    /// - `ErrorKind::Misused`: the name is not allowed.
+    pub fn cache<K, V: Send + Sync + 'static>(&self, name: impl AsRef<str>) -> Result<Cache<K, V>> {
+        Cache::new(self.store()?, name.as_ref())
     }
 
     /// A topic.

@@ -33,6 +33,7 @@
 //! | [`Multimap`] | `RSetMultimapCache`, `RListMultimapCache` | several values for each key |
 //! | [`BitSet`] | `RBitSet` | millions of flags, small numbers |
 //! | [`Bloom`] | `RBloomFilter` | was it there before? in little memory |
+//! | [`Cache`] | Spring's `@Cacheable` | values that are slow to load |
 //! | [`Queue`], [`Deque`] | `RBlockingQueue`, `RBlockingDeque` | work for other programs |
 //! | [`Journal`] | `RStream`, `RReliableTopic` | messages that each group of programs gets, also those that were away |
 //! | [`Topic`], [`PatternTopic`] | `RTopic`, `RShardedTopic`, `RPatternTopic` | messages to programs that are connected |
@@ -56,6 +57,7 @@
 
 mod bits;
 mod bloom;
+mod cache;
 mod call;
 mod counter;
 mod grid;
@@ -80,6 +82,7 @@ pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Ttl};
 pub use self::{
     bits::{BitNumber, BitSet},
     bloom::{Bloom, UnopenedBloom},
+    cache::{Cache, CacheStats, LoadError, Offline},
     call::{Answer, Batch, Call},
     counter::{Counter, FloatCounter, Ids},
     grid::{ClientGrid, Grid},

@@ -1,17 +1,18 @@
 //! What all objects of a grid share: the store, the limits, and the ids of exact operations.
 
 use std::{
-    collections::BTreeMap,
+    any::{Any, TypeId},
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use bandog_core::{
-    ClientId, Clock, Error, ErrorKind, Moment, OperationId, Result,
+    ClientId, Clock, Error, ErrorKind, Key, Moment, OperationId, Result,
     messages::{Channel, Messages},
     structures::{Once, Op, Reply, Structures},
 };
@@ -30,6 +31,8 @@ pub(crate) struct Store {
     pub(crate) messages: Option<Arc<dyn Messages>>,
     pub(crate) limits: Limits,
     pub(crate) takers: Takers,
+    /// What the handles of each cache share, by name and type of the values.
+    caches: Mutex<HashMap<(Key, TypeId), Weak<dyn Any + Send + Sync>>>,
     in_flight: Arc<InFlight>,
     shared: Shared,
     operations: Operations,
@@ -54,10 +57,24 @@ impl Store {
             messages,
             limits,
             takers: Takers::default(),
+            caches: Mutex::default(),
             in_flight: Arc::default(),
             shared: Shared::default(),
             operations: Operations::new(),
         }
+    }
+
+    /// What the handles of the cache with this name share. `make` makes it for the first one.
+    pub(crate) fn shared_cache<S: Any + Send + Sync>(&self, key: &Key, make: impl FnOnce() -> S) -> Arc<S> {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = (key.clone(), TypeId::of::<S>());
+        let found = caches.get(&id).and_then(Weak::upgrade).and_then(|shared| shared.downcast().ok());
+        found.unwrap_or_else(|| {
+            caches.retain(|_, shared| shared.strong_count() > 0);
+            let made = Arc::new(make());
+            caches.insert(id, Arc::downgrade(&made) as Weak<dyn Any + Send + Sync>);
+            made
+        })
     }
 
     pub(crate) fn clock(&self) -> Clock {

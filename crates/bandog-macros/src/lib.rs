@@ -1,7 +1,8 @@
-//! The attributes `#[bandog::locked]` and `#[bandog::scheduled]`, which the crate `bandog` re-exports.
+//! The attributes `#[bandog::locked]`, `#[bandog::cached]` and `#[bandog::scheduled]`, which the crate `bandog` re-exports.
 
 use proc_macro::TokenStream;
 
+mod cached;
 mod duration;
 mod keys;
 mod kind;
@@ -193,6 +194,81 @@ mod words; // Suggests and lists the allowed words in compile errors.
 #[proc_macro_attribute]
 pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
     expanded_or_error(locked::expand(attribute.into(), function.clone().into()), function)
+}
+
+/// Caches the values of a function: the body runs if there is no fresh value for these arguments, once in the whole cluster.
+///
+/// ```
+/// use bandog::grid::{ClientGrid, Grid};
+///
+/// #[derive(Clone)]
+/// struct Shop {
+///     grid: Grid,
+/// }
+///
+/// impl Shop {
+///     #[bandog::cached(name = "price-{sku}", fresh = "1m", stale = "1h", none = "10s")]
+///     async fn price(&self, sku: u32) -> bandog::Result<Option<f64>> {
+///         Ok((sku < 1000).then(|| f64::from(sku) / 100.0)) // a slow query
+///     }
+/// }
+///
+/// #[bandog::cached(name = "rates", cache = "process", fresh = "5m")]
+/// fn rates() -> Vec<f64> {
+///     vec![1.0, 1.1] // without a store: cached in this process
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// let shop = Shop { grid: bandog::connect("memory:").await?.grid() };
+/// assert_eq!(shop.price(250).await?, Some(2.5));
+/// shop.invalidate_price(&250).await?; // the next call runs the body again, in all processes
+/// # Ok(()) }
+/// ```
+///
+/// | key | value | default |
+/// |---|---|---|
+/// | `name` | a text: the name of the cache, and the key of the entry: `{sku}`, `{order.id}` and `{self.shop}` stand for parameters and their fields. The cache of `"price-{sku}"` is `price`, and the key of the entry is the part from the first brace | none: the key is required |
+/// | `grid` | an expression for the [`Grid`](https://docs.rs/bandog/latest/bandog/grid/struct.Grid.html) | the parameter `grid`, else `self.grid` |
+/// | `cache` | `"process"`: without a store, in this process | in the store of the grid |
+/// | `fresh` | the time for which a value is fresh | `1m` |
+/// | `stale` | the time for which a value is returned at once while one call refreshes it | `0s` |
+/// | `none` | the time for which it is known that there is no value | this is not cached |
+/// | `wait` | the maximum wait for the body that runs in another process | `10s` |
+/// | `near`, `max_age` | the number of copies in this process, and the maximum time for which they are used | no copies |
+///
+/// [`Cache`](https://docs.rs/bandog/latest/bandog/grid/struct.Cache.html) says what is promised.
+///
+/// # The function
+/// It can be async or not, a method, and generic. It returns `T`, `Option<T>`, `Result<T, E>` or `Result<Option<T>, E>`, with
+/// `T: Clone + Serialize + DeserializeOwned` and `E: From<bandog::Error> + Display`. Errors are not cached: the caller whose
+/// body ran has its error, and the callers that waited for it have an error with its text.
+///
+/// The body runs in a task of its own, so that it continues if its caller goes away while others wait. For that the
+/// arguments are owned: those behind references are cloned, and so is `self`.
+///
+/// A function without async blocks its thread, and runs its body on another one. In async code it fails with
+/// `ErrorKind::Misused`, or panics if it returns no `Result`.
+///
+/// # Removing a value
+/// `price::invalidate(&sku)` beside a function, and `shop.invalidate_price(&sku)` beside a method, take the parameters that
+/// the key and the grid need, by reference.
+///
+/// # Errors
+/// The name, durations, numbers and keys are checked when the program is compiled.
+///
+/// ```compile_fail
+/// #[bandog::cached(name = "price-{sko}")] // names no parameter
+/// async fn price(grid: &bandog::grid::Grid, sku: u32) -> bandog::Result<f64> {
+///     Ok(1.0)
+/// }
+/// ```
+///
+/// # Cancel safety
+/// If the future of a call is dropped, the body continues for other callers that wait for its value. If there are none, it
+/// is dropped.
+#[proc_macro_attribute]
+pub fn cached(attribute: TokenStream, function: TokenStream) -> TokenStream {
+    expanded_or_error(cached::expand(attribute.into(), function.clone().into()), function)
 }
 
 /// Declares a job: a function that a scheduler runs. The times at which the job is due are its ticks. Each tick runs

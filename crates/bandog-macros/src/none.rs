@@ -27,7 +27,7 @@ pub(crate) fn refuse(function: &ItemFn) -> Result<()> {
 }
 
 /// The first generic argument of a type with this name, such as `T` of `Result<T, E>`.
-fn first_argument<'a>(of: &'a Type, name: &str) -> Option<&'a Type> {
+pub(crate) fn first_argument<'a>(of: &'a Type, name: &str) -> Option<&'a Type> {
     let Type::Path(path) = of else { return None };
     let last = path.path.segments.last().filter(|segment| segment.ident == name)?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };

@@ -1,6 +1,6 @@
 //! The names of the keys of an object, as Redisson makes them.
 
-use bandog_core::structures::{Structure, Values};
+use bandog_core::structures::{EntryKey, Structure, Values};
 
 /// A key of bandog's own. Names with and without a brace have different keys, and both are in the slot of the name.
 fn own(prefix: &str, name: &str) -> String {
@@ -63,6 +63,45 @@ pub(crate) fn take(name: &str) -> [String; 6] {
         own("bandog:fence", name),
         answers(name),
     ]
+}
+
+/// The keys of an entry of a cache, in the order of the script `cache`: the generation of its part, the entry, the mark that
+/// it is fresh, and its fill. All of them are in the slot of the part. A key of the caller that is no text is in
+/// hexadecimal digits.
+pub(crate) fn cache(name: &str, EntryKey { part, key }: &EntryKey) -> [String; 4] {
+    let entry = match std::str::from_utf8(key) {
+        Ok(text) => format!(":{text}"),
+        Err(_) => key.iter().fold(String::from("!"), |hex, byte| format!("{hex}{byte:02x}")),
+    };
+    let of_entry = |kind: &str| format!("bandog:{kind}:{name}:{{{part}}}{entry}");
+    [cache_generation(name, *part), of_entry("cache"), of_entry("cache-fresh"), of_entry("cache-fill")]
+}
+
+/// The beginning of the keys with the entries of a cache, and of its generations.
+pub(crate) fn cache_prefix(name: &str) -> String {
+    format!("bandog:cache:{name}:{{")
+}
+
+/// The entry whose key has this after [`cache_prefix`], or the inner None for a generation. None if the cache has no such
+/// key.
+pub(crate) fn cache_entry(rest: &[u8]) -> Option<Option<EntryKey>> {
+    let (part, rest) = std::str::from_utf8(rest).ok()?.split_once('}')?;
+    let part = part.parse().ok()?;
+    let digits = |hex: &str| -> Option<Vec<u8>> {
+        let byte = |at: usize| hex.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        (0..hex.len()).step_by(2).map(byte).collect()
+    };
+    match rest.split_at_checked(1) {
+        None => Some(None),
+        Some((":", key)) => Some(Some(EntryKey { part, key: key.into() })),
+        Some(("!", hex)) => Some(Some(EntryKey { part, key: digits(hex)? })),
+        Some(_) => None,
+    }
+}
+
+/// The generation of a part of a cache.
+pub(crate) fn cache_generation(name: &str, part: u8) -> String {
+    format!("bandog:cache:{name}:{{{part}}}")
 }
 
 /// The keys of an object.
@@ -163,6 +202,19 @@ mod tests {
         for key in ["config", "a:config", "bandog:client:x", "{x}:zGp2RnUc2cZchMHly8iqUA", "q"] {
             assert_eq!(helper(key), None, "{key}");
         }
+    }
+
+    #[test]
+    fn the_keys_of_a_cache_lead_to_its_entries() {
+        for name in ["c", "a{b}", "a b"] {
+            for key in [&b"k"[..], b"", b"\xff\0", b"}:x", b"!00"] {
+                let at = EntryKey { part: 63, key: key.to_vec() };
+                let [generation, entry, ..] = cache(name, &at);
+                let rest = |key: &str| cache_entry(key.strip_prefix(&cache_prefix(name)).unwrap().as_bytes());
+                assert_eq!((rest(&entry), rest(&generation)), (Some(Some(at)), Some(None)));
+            }
+        }
+        assert_eq!([cache_entry(b"63}x"), cache_entry(b"x}:k"), cache_entry(b"63")], [None, None, None]);
     }
 
     #[test]

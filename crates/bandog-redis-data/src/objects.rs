@@ -5,9 +5,11 @@ use std::fmt;
 use async_trait::async_trait;
 use bandog_core::{
     Error, Key, Notifier, Pattern, Result, Subscription,
-    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
+    structures::{
+        CacheChange, CacheChanges, Cursor, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures,
+    },
 };
-use bandog_redis_net::{Keys, Options, ScriptForm, Servers, slot};
+use bandog_redis_net::{KeyChange, KeyChanges, Keys, Options, ScriptForm, Servers, slot};
 use redis::Pipeline;
 
 use crate::{command::Command, names, pack, pages, read, scripts};
@@ -40,7 +42,9 @@ impl RedisObjects {
             ))),
             _ => {
                 let command = pack::command(op)?;
-                let is_elsewhere = |key: &String| slot(key.as_bytes()) != slot_of(&op.key);
+                let route = pack::route(op);
+                let home = slot(route.as_deref().unwrap_or(op.key.as_str()).as_bytes());
+                let is_elsewhere = |key: &String| slot(key.as_bytes()) != home;
                 match &command {
                     Command::Script { keys, .. } if self.servers.is_cluster() && keys.iter().any(is_elsewhere) => {
                         Err(Error::misused(
@@ -60,7 +64,9 @@ impl Structures for RedisObjects {
     async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>> {
         let commands: Vec<Result<Command>> = ops.iter().map(|op| self.command(op)).collect();
         let sent = || ops.iter().zip(&commands).filter_map(|(op, command)| Some((op, command.as_ref().ok()?)));
-        let keys: Vec<_> = sent().map(|(op, _)| Some(op.key.as_str())).collect();
+        let routes: Vec<_> = sent().map(|(op, _)| pack::route(op)).collect();
+        let keys: Vec<_> =
+            sent().zip(&routes).map(|((op, _), route)| Some(route.as_deref().unwrap_or(op.key.as_str()))).collect();
         let pack = |form: ScriptForm| {
             let mut pipe = Pipeline::with_capacity(keys.len());
             sent().for_each(|(_, command)| _ = pipe.add_command(command.in_form(form)));
@@ -103,6 +109,29 @@ impl Structures for RedisObjects {
 
     async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>> {
         pages::describe(&self.servers, key).await.map_err(|error| error.at(key))
+    }
+
+    async fn subscribe_fill(&self, key: &Key, at: &EntryKey, notifier: Notifier) -> Result<Subscription> {
+        let [.., fill] = names::cache(key.as_str(), at);
+        self.servers.watch(&fill, notifier).await.map_err(|error| error.at(key))
+    }
+
+    async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription> {
+        let prefix = names::cache_prefix(key.as_str());
+        let before = prefix.len();
+        let report = KeyChanges::new(move |change| {
+            changes.report(match change {
+                KeyChange::Key(key) => match key.get(before..).and_then(names::cache_entry) {
+                    Some(Some(entry)) => CacheChange::Entry(entry),
+                    Some(None) => CacheChange::Any,
+                    None => return, // A key of another cache.
+                },
+                KeyChange::Any => CacheChange::Any,
+                KeyChange::Lost => CacheChange::Lost,
+                KeyChange::Denied(error) => CacheChange::Denied(error.clone()),
+            });
+        });
+        self.servers.track(&prefix, report).await.map_err(|error| error.at(key))
     }
 
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {

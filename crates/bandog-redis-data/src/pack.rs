@@ -4,9 +4,9 @@ use bandog_codec::{hash, number};
 use bandog_core::{
     Error, Key, Result,
     structures::{
-        Action, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, Combine, CounterOp, End, FieldOp, FloatOp, JournalOp,
-        Keep, ListOp, MapOp, MultimapOp, ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Start, Structure,
-        TakeEnd, TakeOp, ValueOp, Values, millis,
+        Action, BeginWhen, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, CacheOp, Combine, CounterOp, End, EntryKey,
+        FieldOp, FillId, FloatOp, JournalOp, Keep, ListOp, MapOp, MultimapOp, NewEntry, ObjectOp, Once, Op, Scores,
+        SetOp, SetTtl, SortedOp, Source, Start, Structure, TakeEnd, TakeOp, ValueOp, Values, millis,
     },
 };
 
@@ -33,7 +33,16 @@ pub(crate) fn command(Op { key, action }: &Op) -> Result<Command> {
         Action::Bloom(op) => bloom(name, op),
         Action::Journal(op) => journal(name, op),
         Action::Take(op) => take(name, op),
+        Action::Cache(op) => cache(name, op),
     })
+}
+
+/// The key that decides which node of a cluster has the object of an operation. None: its name.
+pub(crate) fn route(Op { key, action }: &Op) -> Option<String> {
+    match action {
+        Action::Cache(op) => Some(names::cache_generation(key.as_str(), op.part())),
+        _ => None,
+    }
 }
 
 /// The other objects of an operation. They must be in the slot of its object.
@@ -389,5 +398,36 @@ fn take(name: &str, op: &TakeOp) -> Command {
             keys.push(to.to_string());
             call("move", keys, &Source::List(*from)).arg(end(*at)).arg(*at_most)
         }
+    }
+}
+
+fn cache(name: &str, op: &CacheOp) -> Command {
+    let script = |verb: &str, at: &EntryKey| Command::script(&SCRIPTS.cache, names::cache(name, at)).arg(verb);
+    let new_generation = || fastrand::u64(..).to_le_bytes();
+    let with_entry = |command: Command, NewEntry { value, fresh, stale }: &NewEntry| {
+        let stale = if stale.is_zero() { 0 } else { millis(*stale) };
+        let flags = b'0' + u8::from(value.is_some()) + 2 * u8::from(stale > 0);
+        command.arg(millis(*fresh)).arg(stale).arg(&[flags][..]).arg(value.as_deref().unwrap_or_default())
+    };
+    let id = |fill: &FillId| fill.0.to_be_bytes();
+    match op {
+        CacheOp::Get(at) => {
+            let [generation, entry, fresh, _] = names::cache(name, at);
+            Command::of("MGET", &generation).arg(entry).arg(fresh)
+        }
+        CacheOp::Look(at) => script("look", at),
+        CacheOp::Begin { at, fill, when, lease } => {
+            let begin = script("begin", at).arg(&id(fill)[..]).arg(millis(*lease)).arg(&new_generation()[..]);
+            begin.arg(u8::from(*when == BeginWhen::Always))
+        }
+        CacheOp::Extend { at, fill, lease } => script("extend", at).arg(&id(fill)[..]).arg(millis(*lease)),
+        CacheOp::End { at, fill } => script("end", at).arg(&id(fill)[..]),
+        CacheOp::Fill { at, fill, entry } => with_entry(script("fill", at).arg(&id(fill)[..]), entry),
+        CacheOp::Put(at, entry) => with_entry(script("put", at).arg(&new_generation()[..]), entry),
+        CacheOp::Remove(at) => {
+            let [_, entry, fresh, fill] = names::cache(name, at);
+            Command::of("UNLINK", &entry).arg(fresh).arg(fill)
+        }
+        CacheOp::Clear { part } => Command::of("UNLINK", &names::cache_generation(name, *part)),
     }
 }

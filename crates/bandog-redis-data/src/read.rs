@@ -6,8 +6,9 @@ use bandog_codec::number;
 use bandog_core::{
     Error, ErrorKind, Result,
     structures::{
-        Action, BitsOp, BloomOp, BloomSizes, Bytes, CounterOp, EntryId, FloatOp, GroupRow, JournalOp, ListOp, MapOp,
-        MultimapOp, ObjectOp, Reply, SetOp, SortedOp, TakeOp, TakenElement, Ttl, ValueOp,
+        Action, BitsOp, BloomOp, BloomSizes, Bytes, CacheEntry, CacheOp, CounterOp, EntryId, FillId, FillState,
+        FloatOp, GroupRow, JournalOp, ListOp, MapOp, MultimapOp, ObjectOp, Reply, SetOp, SortedOp, TakeOp,
+        TakenElement, Ttl, ValueOp,
     },
 };
 use bandog_redis_net::refusal;
@@ -126,6 +127,13 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
             },
             TakeOp::Peek(..) => list(value),
             TakeOp::MoveTo { .. } => int(&value).map(Reply::Int),
+        },
+        Action::Cache(op) => match op {
+            CacheOp::Get(_) => cache_entry(value).map(Reply::CacheEntry),
+            CacheOp::Look(_) => look(value).map(Reply::Look),
+            CacheOp::Begin { .. } => fill(value),
+            CacheOp::Extend { .. } | CacheOp::Fill { .. } | CacheOp::End { .. } => flag(&value),
+            CacheOp::Put(..) | CacheOp::Remove(_) | CacheOp::Clear { .. } => Ok(Reply::Done),
         },
     }
 }
@@ -302,6 +310,70 @@ fn taken(value: Value) -> Result<TakenElement> {
     };
     let delivery = u32::try_from(int(&delivery)?).map_err(|_| unexpected())?;
     Ok(TakenElement { id: unsigned(&id)?, delivery, score, entry, bytes: bytes(element)? })
+}
+
+/// An entry of a cache: the reply has its generation, the entry and the mark that it is fresh.
+fn cache_entry(value: Value) -> Result<Option<CacheEntry>> {
+    let Ok([generation, entry, fresh]) = <[Value; 3]>::try_from(each(value)?) else { return Err(unexpected()) };
+    match (optional(generation)?, optional(entry)?) {
+        (Some(generation), Some(entry)) => match StoredEntry::read(entry) {
+            Some(entry) if entry.generation == generation[..] => {
+                let is_fresh = !entry.can_be_stale || fresh != Value::Nil;
+                Ok(Some(entry.with(is_fresh)))
+            }
+            _ => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// An entry, and the time for which it is fresh.
+fn look(value: Value) -> Result<Option<(CacheEntry, Duration)>> {
+    let Ok([entry, left]) = <[Value; 2]>::try_from(each(value)?) else { return Err(unexpected()) };
+    let (entry, left) = (optional(entry)?.and_then(StoredEntry::read), Duration::from_millis(unsigned(&left)?));
+    Ok(entry.map(|entry| (entry.with(!left.is_zero()), left)))
+}
+
+/// An entry, and its fill.
+fn fill(value: Value) -> Result<Reply> {
+    let Ok([entry, is_fresh, state, left, runs]) = <[Value; 5]>::try_from(each(value)?) else {
+        return Err(unexpected());
+    };
+    let is_fresh = int(&is_fresh)? == 1;
+    let left = Duration::from_millis(u64::try_from(int(&left)?).unwrap_or(0));
+    let state = match text(&state) {
+        Some("fresh") => FillState::Fresh(left),
+        Some("granted") => FillState::Granted,
+        _ => {
+            let id = bytes(runs)?.try_into().map_err(|_| unexpected())?;
+            FillState::Runs { fill: FillId(u128::from_be_bytes(id)), lease: left }
+        }
+    };
+    let entry = optional(entry)?.and_then(StoredEntry::read);
+    Ok(Reply::Fill(entry.map(|entry| entry.with(is_fresh)), state))
+}
+
+/// The bytes of an entry of a cache: see `cache.lua`.
+struct StoredEntry {
+    generation: [u8; 8],
+    written: u64,
+    can_be_stale: bool,
+    value: Option<Bytes>,
+}
+
+impl StoredEntry {
+    /// None if the bytes are no entry.
+    fn read(mut bytes: Bytes) -> Option<Self> {
+        let generation = bytes.get(1..9)?.try_into().ok().filter(|_| bytes[0] == b'1')?;
+        let written = u64::from_le_bytes(bytes.get(9..17)?.try_into().ok()?);
+        let flags = bytes.get(17)?.wrapping_sub(b'0');
+        bytes.drain(..18);
+        Some(Self { generation, written, can_be_stale: flags & 2 != 0, value: (flags & 1 != 0).then_some(bytes) })
+    }
+
+    fn with(self, is_fresh: bool) -> CacheEntry {
+        CacheEntry { value: self.value, written: self.written, is_fresh }
+    }
 }
 
 /// The reply, unless it is an error.

@@ -8,6 +8,7 @@ use bandog_redis_net::{Script, Scripts};
 pub(crate) struct All {
     pub(crate) bits: Script,
     pub(crate) bloom: Script,
+    pub(crate) cache: Script,
     pub(crate) describe: Script,
     pub(crate) hidden: Script,
     pub(crate) ids: Script,
@@ -30,6 +31,7 @@ macro_rules! script {
 pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
     bits: script!("bits"),
     bloom: script!("bloom"),
+    cache: script!("cache"),
     describe: script!("describe"),
     hidden: script!("hidden"),
     ids: script!("ids"),
@@ -44,6 +46,6 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
 
 /// The scripts that each connection loads.
 pub(crate) fn all() -> Scripts {
-    let All { bits, bloom, describe, hidden, ids, journal, list, map, multimap, take, value, whole } = &*SCRIPTS;
-    [bits, bloom, describe, hidden, ids, journal, list, map, multimap, take, value, whole].into_iter().collect()
+    let All { bits, bloom, cache, describe, hidden, ids, journal, list, map, multimap, take, value, whole } = &*SCRIPTS;
+    [bits, bloom, cache, describe, hidden, ids, journal, list, map, multimap, take, value, whole].into_iter().collect()
 }

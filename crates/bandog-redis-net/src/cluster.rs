@@ -14,13 +14,15 @@ mod redirection;
 mod refresh;
 mod shared;
 mod subscribers;
+mod tracked;
+mod tracking;
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Result, messages::Sink};
+use bandog_core::{Error, Result, Subscription, messages::Sink};
 use redis::Pipeline;
 use tokio::{sync::watch, time::timeout_at};
 
@@ -32,6 +34,7 @@ use crate::{
     replies::Replies,
     script::{ScriptForm, Scripts},
     subscriptions::{Source, SubscribeResult},
+    tracking::KeyChanges,
 };
 
 /// The nodes of a cluster.
@@ -100,6 +103,16 @@ impl Cluster {
         let deadline = Instant::now() + self.timeout();
         self.0.wait_for_map(deadline).await?;
         self.0.subscribe(source, sink, deadline).await
+    }
+
+    /// Reports the changes of the keys with this prefix. [`KeyChange::Any`](crate::KeyChange::Any) comes when all masters
+    /// report their changes, and when one of them has been connected again.
+    ///
+    /// # Errors
+    /// The map could not be fetched.
+    pub(crate) async fn track(&self, prefix: &str, changes: KeyChanges) -> Result<Subscription> {
+        self.ready().await?;
+        Ok(self.0.track(prefix, changes))
     }
 
     /// Whether the node that has the slot of this source has confirmed the subscription.

@@ -24,6 +24,7 @@ mod server;
 mod servers;
 mod slots;
 mod subscriptions;
+mod tracking;
 
 pub use glob::redis_glob;
 pub use keys::Keys;
@@ -34,3 +35,4 @@ pub use replies::{EachReply, Replies};
 pub use script::{Script, ScriptForm, Scripts};
 pub use servers::{Master, Servers};
 pub use slots::{SLOTS, slot, tag};
+pub use tracking::{KeyChange, KeyChanges};

@@ -1,10 +1,11 @@
 //! One server.
 
-use crate::{link::Link, subscriptions::Subscriptions};
+use crate::{link::Link, subscriptions::Subscriptions, tracking::Tracking};
 
-/// One server: the connection for commands, and the connection for subscriptions.
+/// One server: the connections for commands, for subscriptions, and for changed keys.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) link: Link,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) tracking: Tracking,
 }

@@ -29,6 +29,7 @@ use crate::{
     script::{ScriptForm, Scripts},
     server::Server,
     subscriptions::{Source, SubscribeResult, Subscriptions},
+    tracking::{KeyChanges, Tracking},
 };
 
 /// The servers of one store: a server, the master that sentinels name, or the nodes of a cluster.
@@ -93,8 +94,9 @@ impl Servers {
         let options = dialler.options.clone();
         let link = Link::new(dialler.clone(), scripts.clone());
         let subscriptions = Subscriptions::new(dialler.clone(), link.left());
+        let tracking = Tracking::new(dialler.clone());
         let replicas = Replicas::new(dialler.clone());
-        let kind = Kind::Single { server: Server { link, subscriptions }, dialler, replicas };
+        let kind = Kind::Single { server: Server { link, subscriptions, tracking }, dialler, replicas };
         Ok(Self { options, scripts, kind, has_warned: AtomicBool::new(false) })
     }
 
@@ -269,6 +271,18 @@ impl Servers {
             SubscribeResult::Subscribed(subscription) => Ok(subscription),
             SubscribeResult::Denied(error) => Err(error),
             SubscribeResult::Moved => Err(refusal::node_of_a_cluster()),
+        }
+    }
+
+    /// Reports each change of the keys with this prefix, on all servers, until the subscription is dropped. The first report
+    /// is [`KeyChange::Any`](crate::KeyChange::Any), as soon as there is a connection to each server.
+    ///
+    /// # Errors
+    /// `Unavailable`: the nodes of the cluster could not be asked.
+    pub async fn track(&self, prefix: &str, changes: KeyChanges) -> Result<Subscription> {
+        match &self.kind {
+            Kind::Single { server, .. } => Ok(server.tracking.add(prefix, changes)),
+            Kind::Cluster(cluster) => cluster.track(prefix, changes).boxed().await,
         }
     }
 

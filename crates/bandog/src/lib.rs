@@ -73,6 +73,10 @@
 //! `docs/locks.md` and `docs/grid.md` have a program for each kind of lock and each object, and the names of its methods.
 //! `docs/GUARANTEES.md` lists what a lock promises on every store, and what it cannot promise.
 
+#[cfg(feature = "grid")]
+#[doc(hidden)]
+#[path = "cached.rs"]
+pub mod __cached;
 #[cfg(feature = "schedule")]
 #[doc(hidden)]
 #[path = "locked.rs"]
@@ -87,6 +91,9 @@ mod url;
 
 #[doc(inline)]
 pub use bandog_core::{Error, ErrorKind, Fence, Key, Outcome, Pattern, Result, SqlDialect, SqlStatement};
+#[cfg(feature = "grid")]
+#[doc(inline)]
+pub use bandog_macros::cached;
 #[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
@@ -151,3 +158,8 @@ mod locks_page {}
 #[cfg(all(doctest, feature = "grid"))]
 #[doc = include_str!("../../../docs/grid.md")]
 mod grid_page {}
+
+/// The programs of the page about caches. The doctests run them.
+#[cfg(all(doctest, feature = "grid"))]
+#[doc = include_str!("../../../docs/caching.md")]
+mod caching_page {}

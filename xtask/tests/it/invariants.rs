@@ -121,6 +121,9 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
     let found = containing(&libraries, &starts);
     let allowed = [
+        "crates/bandog/src/cached.rs",            // Bodies that block.
+        "crates/bandog-grid/src/cache/keeper.rs", // Loads, and their callers.
+        "crates/bandog-grid/src/cache/shared.rs", // The subscription to the changes of a cache.
         "crates/bandog-grid/src/queue/taker.rs",  // The requests of a queue.
         "crates/bandog-grid/src/store.rs",        // Calls that share a round trip.
         "crates/bandog-page/src/aside.rs",        // Work that takes CPU time.
@@ -138,6 +141,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-redis-net/src/link",
         "crates/bandog-redis-net/src/replicas",
         "crates/bandog-redis-net/src/sentinels/discovery.rs",
+        "crates/bandog-redis-net/src/tracking.rs", // The connection on which changed keys are reported.
         "crates/bandog-schedule/src/dispatch",
         "crates/bandog-schedule/src/job.rs", // Bodies that block.
         "crates/bandog-sql/src/dial",

@@ -8,7 +8,7 @@ use bandog_core::{
     Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Profile, Reading, Records, Renewal, Result, Row, Step,
     Subscription, Swap, Swaps, Usage,
     messages::Messages,
-    structures::{Cursor, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
+    structures::{CacheChanges, Cursor, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
 };
 
 use super::{Call, Hooks};
@@ -226,6 +226,14 @@ impl<H: Hooks, B: Backend> Structures for WrappedObjects<H, B> {
 
     async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>> {
         self.inner.describe(key).await
+    }
+
+    async fn subscribe_fill(&self, key: &Key, at: &EntryKey, notifier: Notifier) -> Result<Subscription> {
+        self.inner.subscribe_fill(key, at, notifier).await
+    }
+
+    async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription> {
+        self.inner.track_cache(key, changes).await
     }
 
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {

@@ -2,6 +2,7 @@
 
 mod bits;
 mod bloom;
+mod cache;
 mod content;
 mod journal;
 mod list;
@@ -40,10 +41,15 @@ use crate::{
 };
 
 /// Applies an operation. Returns the answer, and the key whose subscribers must be notified, if any: one that has more
-/// elements than before.
+/// elements than before, or that of a cache in which a fill may have ended.
 ///
 /// `wall` is the wall clock in ms since 1970.
 pub(super) fn run(objects: &mut Objects, op: &Op, now: Moment, wall: u64) -> (Result<Reply>, Option<Key>) {
+    if let Action::Cache(action) = &op.action {
+        let (reply, has_ended) = objects.caches.entry(op.key.clone()).or_default().apply(action, now, wall);
+        objects.caches.retain(|_, cache| cache.has_entries(now));
+        return (Ok(reply), has_ended.then(|| op.key.clone()));
+    }
     let grows = match &op.action {
         Action::Set(SetOp::Move(_, to)) | Action::Take(TakeOp::MoveTo { to, .. }) => to,
         _ => &op.key,
@@ -103,7 +109,7 @@ fn apply(object: &mut Object, action: &Action, last_id: &mut u64, now: Moment) -
         Action::Bloom(op) => object.change(|bloom: &mut Option<Bloom>| bloom::apply(bloom, op)),
         Action::Take(op) => take::apply(object, op, last_id, now),
         // These have the wall clock in addition.
-        Action::Journal(_) => Ok(Reply::Done),
+        Action::Journal(_) | Action::Cache(_) => Ok(Reply::Done),
     }
 }
 

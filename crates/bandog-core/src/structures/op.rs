@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::{
+    cache::CacheOp,
     journal::{GroupName, JournalOp},
     terms::{Bytes, Once},
 };
@@ -56,6 +57,8 @@ pub enum Action {
     Journal(JournalOp),
     /// An operation on the elements that were taken out of a list, a set, a sorted set or a journal.
     Take(TakeOp),
+    /// An operation on a cache.
+    Cache(CacheOp),
 }
 
 /// The structure of an object. It decides which keys of the store belong to the object.
@@ -535,7 +538,7 @@ macro_rules! actions {
 
 actions!(
     Value ValueOp, Counter CounterOp, Float FloatOp, Map MapOp, Set SetOp, List ListOp, Sorted SortedOp, Bits BitsOp,
-    Bloom BloomOp, Journal JournalOp, Take TakeOp
+    Bloom BloomOp, Journal JournalOp, Take TakeOp, Cache CacheOp
 );
 
 impl Op {

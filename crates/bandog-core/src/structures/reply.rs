@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    cache::{CacheEntry, FillState},
     journal::{EntryId, GroupRow},
     op::BloomSizes,
     terms::Bytes,
@@ -86,6 +87,12 @@ pub enum Reply {
         /// The elements that are taken.
         taken: u64,
     },
+    /// An entry of a cache, if there is one.
+    CacheEntry(Option<CacheEntry>),
+    /// An entry of a cache, if there is one, and the time for which it is fresh.
+    Look(Option<(CacheEntry, Duration)>),
+    /// An entry of a cache, if there is one, and its fill.
+    Fill(Option<CacheEntry>, FillState),
 }
 
 /// Defines the functions that return the content of one kind of answer.
@@ -141,6 +148,10 @@ contents! {
     groups Groups Vec<GroupRow>;
     /// Taken elements.
     taken Taken Vec<TakenElement>;
+    /// An entry of a cache, if there is one.
+    cache_entry CacheEntry Option<CacheEntry>;
+    /// An entry of a cache, if there is one, and the time for which it is fresh.
+    look Look Option<(CacheEntry, Duration)>;
 }
 
 impl Reply {
@@ -173,6 +184,17 @@ impl Reply {
     pub fn queue(self) -> Result<(u64, u64)> {
         match self {
             Self::Queue { ready, taken } => Ok((ready, taken)),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// An entry of a cache, if there is one, and its fill.
+    ///
+    /// # Errors
+    /// The kind is [`ErrorKind::Corrupt`] if the backend has given another answer.
+    pub fn fill(self) -> Result<(Option<CacheEntry>, FillState)> {
+        match self {
+            Self::Fill(entry, state) => Ok((entry, state)),
             other => Err(other.unexpected()),
         }
     }

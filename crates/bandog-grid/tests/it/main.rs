@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod cache;
 mod calls;
 mod dropped;
 mod faults;

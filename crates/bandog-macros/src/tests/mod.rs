@@ -2,6 +2,7 @@
 //! tested by the `compile_fail` examples in the docs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod cached;
 mod fuzz;
 mod locked;
 mod scheduled;

@@ -34,6 +34,7 @@ impl SharedCluster {
     /// Replaces the map.
     pub(super) fn apply_topology(self: &Arc<Self>, topology: &Topology) {
         self.map().apply(topology, &|host, sharded| self.open_watched(host, sharded));
+        self.track_masters();
     }
 
     /// A node that has the map fetched again when it loses the slot of a channel, or cannot be reached for subscriptions.

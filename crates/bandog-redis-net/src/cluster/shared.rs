@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use super::{
     acknowledgements::Acknowledgements,
     map::{Map, Node},
+    tracked::TrackedPrefixes,
 };
 use crate::{
     dialler::Dialler,
@@ -21,6 +22,7 @@ use crate::{
     server::Server,
     slots,
     subscriptions::{Source, Subscriptions},
+    tracking::Tracking,
 };
 
 #[derive(Debug)]
@@ -35,6 +37,7 @@ pub(super) struct SharedCluster {
     pub(super) refresh: Mutex<RefreshState>,
     pub(super) moves: Arc<Moves>,
     pub(super) subscribers: Mutex<Subscribers>,
+    pub(super) tracked: Mutex<TrackedPrefixes>,
 }
 
 /// The state of the task that fetches the map again.
@@ -81,6 +84,7 @@ impl SharedCluster {
             refresh: Mutex::default(),
             moves: Arc::default(),
             subscribers: Mutex::default(),
+            tracked: Mutex::default(),
         }
     }
 
@@ -99,7 +103,8 @@ impl SharedCluster {
         let dialler = Dialler::new(self.options.of_node(host, sharded));
         let link = Link::counting(dialler.clone(), self.scripts.clone(), self.epoch.clone());
         let acknowledgements = Acknowledgements::new(dialler.clone(), host.clone());
-        let server = Server { link, subscriptions: Subscriptions::of_node(dialler, moved) };
+        let tracking = Tracking::new(dialler.clone());
+        let server = Server { link, subscriptions: Subscriptions::of_node(dialler, moved), tracking };
         Node { host: host.clone(), server, acknowledgements, is_checked: AtomicBool::new(false) }
     }
 }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod any_error;
+#[cfg(feature = "grid")]
+mod cached;
 mod cluster;
 mod compose;
 mod connecting;

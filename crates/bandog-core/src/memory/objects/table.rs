@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::object::Object;
+use super::{cache::Cache, object::Object};
 use crate::{Key, Moment};
 
 /// All objects. Expired objects are removed before each operation.
@@ -11,6 +11,7 @@ pub(in super::super) struct Objects {
     pub(super) of_keys: BTreeMap<Key, Object>,
     /// The times at which objects expire.
     expiries: BTreeSet<(Moment, Key)>,
+    pub(super) caches: BTreeMap<Key, Cache>,
     /// The last id of a taken element.
     pub(super) last_id: u64,
 }

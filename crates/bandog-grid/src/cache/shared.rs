@@ -1,0 +1,199 @@
+//! What the clones of a cache share: the store, the running loads and the counts.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, UNIX_EPOCH},
+};
+
+use bandog_codec::Decode;
+use bandog_core::{
+    Error, Key, Moment, Result, Subscription,
+    structures::{Bytes, CacheChange, CacheChanges, CacheEntry, CacheOp, EntryKey, Op, Reply, millis},
+};
+use tokio::{
+    runtime::Handle,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+use super::{
+    near::Near,
+    request::Inbox,
+    settings::{OnFailure, Settings},
+    stats::Counters,
+};
+use crate::store::Store;
+
+/// The time for which the store is not asked after it has not answered.
+const AWAY: Duration = Duration::from_secs(1);
+
+pub(super) struct Shared<V> {
+    pub(super) store: Arc<Store>,
+    pub(super) key: Key,
+    pub(super) counters: Counters,
+    /// Limits the loads while the store is away.
+    pub(super) loads: Semaphore,
+    /// The inbox of each keeper that runs.
+    keepers: Mutex<HashMap<Bytes, Arc<Inbox<V>>>>,
+    /// Until when the store is not asked.
+    away: Mutex<Option<Moment>>,
+    has_warned: AtomicBool,
+    near: OnceLock<Near<V>>,
+    tracking: Mutex<Option<Subscription>>,
+}
+
+impl<V: Send + Sync + 'static> Shared<V> {
+    pub(super) fn new(store: &Arc<Store>, key: Key, loads: usize) -> Self {
+        Self {
+            store: store.clone(),
+            key,
+            counters: Counters::default(),
+            loads: Semaphore::new(loads),
+            keepers: Mutex::default(),
+            away: Mutex::default(),
+            has_warned: AtomicBool::new(false),
+            near: OnceLock::new(),
+            tracking: Mutex::default(),
+        }
+    }
+
+    /// The copies of this process, if there are some.
+    pub(super) fn copies(&self) -> Option<&Near<V>> {
+        self.near.get()
+    }
+
+    pub(super) fn keepers(&self) -> MutexGuard<'_, HashMap<Bytes, Arc<Inbox<V>>>> {
+        self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn away(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies an operation that belongs to a read. A store that has not answered in time is not asked again for [`AWAY`],
+    /// unless the cache is strict.
+    pub(super) async fn ask(&self, settings: &Settings, op: CacheOp) -> Result<Reply> {
+        let op = Op::new(&self.key, op);
+        if settings.on_failure == OnFailure::Fail {
+            return self.counted(self.store.run_one(&op, 0, false).await);
+        }
+        let now = self.store.clock().now();
+        {
+            let mut away = self.away();
+            match *away {
+                Some(until) if now < until => return Err(Error::unavailable("the store did not answer in time")),
+                // Until this request is answered, no other one is made.
+                Some(_) => *away = Some(now + settings.timeout + AWAY),
+                None => {}
+            }
+        }
+        let late = |_| Err(Error::unavailable("the store did not answer in time"));
+        let answer = timeout(settings.timeout, self.store.run_one(&op, 0, false)).await.unwrap_or_else(late);
+        match &answer {
+            Ok(_) => {
+                let was_away = self.away().take().is_some();
+                if was_away && self.has_warned.swap(false, Relaxed) {
+                    tracing::info!(cache = %self.key, "the store answers again");
+                }
+            }
+            Err(error) => {
+                *self.away() = Some(self.store.clock().now() + AWAY);
+                if !self.has_warned.swap(true, Relaxed) {
+                    tracing::warn!(cache = %self.key, %error, "the cache loads without its store");
+                }
+            }
+        }
+        self.counted(answer)
+    }
+
+    /// The value of an entry, or that there is none. None if it cannot be decoded.
+    pub(super) fn read<C: Decode<V>>(&self, codec: &C, entry: CacheEntry) -> Option<Option<Arc<V>>> {
+        let now = self.store.clock().wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let age = millis(now).saturating_sub(entry.written);
+        let value = match entry.value.map(|bytes| codec.decode(&bytes)).transpose() {
+            Ok(value) => value,
+            Err(error) => {
+                self.counters.undecodable.one();
+                tracing::debug!(cache = %self.key, %error, "an entry is a miss, because it cannot be decoded");
+                return None;
+            }
+        };
+        self.counters.age_ms.add(age);
+        Some(value.map(Arc::new))
+    }
+
+    fn counted(&self, answer: Result<Reply>) -> Result<Reply> {
+        answer.inspect_err(|_| self.counters.store_errors.one()).map_err(|error| error.at(&self.key))
+    }
+}
+
+impl<V: Send + Sync + 'static> Shared<V> {
+    /// The copies of this process, if the settings have some. The first call has changes reported, if it is in a Tokio
+    /// runtime.
+    pub(super) fn near(self: &Arc<Self>, settings: &Settings) -> Option<&Near<V>> {
+        let entries = settings.near?;
+        if let Some(near) = self.near.get() {
+            return Some(near);
+        }
+        let near = self.near.get_or_init(|| Near::new(entries, settings.offline));
+        self.track();
+        Some(near)
+    }
+
+    /// Has changes reported, on the runtime of this call. Without a runtime there are no copies.
+    fn track(self: &Arc<Self>) {
+        if Handle::try_current().is_err() {
+            return;
+        }
+        let weak = Arc::downgrade(self);
+        let changes = CacheChanges::new(move |change| {
+            if let Some(shared) = weak.upgrade() {
+                shared.changed(&change);
+            }
+        });
+        let weak = Arc::downgrade(self);
+        drop(tokio::spawn(async move {
+            while let Some(shared) = weak.upgrade() {
+                let tracked = shared.store.structures.track_cache(&shared.key, changes.clone()).await;
+                match tracked {
+                    Ok(subscription) => {
+                        *shared.tracking.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
+                        return;
+                    }
+                    Err(_) => drop(shared),
+                }
+                sleep(AWAY).await;
+            }
+        }));
+    }
+
+    fn changed(&self, change: &CacheChange) {
+        if let CacheChange::Denied(error) = change {
+            tracing::warn!(cache = %self.key, %error, "there are no copies in this process, because changes are not reported");
+        }
+        if let Some(near) = self.near.get() {
+            near.changed(change);
+        }
+    }
+}
+
+impl<V> fmt::Debug for Shared<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// The part of a cache with this key.
+pub(super) fn entry_key(key: Bytes) -> EntryKey {
+    let [hash, _] = bandog_codec::hash::h128(&key);
+    let part = u8::try_from(hash % u64::from(PARTS)).unwrap_or(0);
+    EntryKey { part, key }
+}
+
+/// The number of parts of a cache, which are spread over the nodes of a cluster.
+pub(super) const PARTS: u8 = 64;
