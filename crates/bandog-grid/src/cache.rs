@@ -111,7 +111,7 @@ impl<K, V: Send + Sync + 'static, C: Codec> Cache<K, V, C> {
     }
 
     /// Maximum time for which a caller waits for the load of another process. Then it loads the value itself, and does not
-    /// write it. Default: 10 s.
+    /// write it. It is longer than a process that dies while it loads costs the others, which is 10 s. Default: 15 s.
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
         self.settings.wait = time;

@@ -233,7 +233,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `fresh` | the time for which a value is fresh | `1m` |
 /// | `stale` | the time for which a value is returned at once while one call refreshes it | `0s` |
 /// | `none` | the time for which it is known that there is no value | this is not cached |
-/// | `wait` | the maximum wait for the body that runs in another process | `10s` |
+/// | `wait` | the maximum wait for the body that runs in another process | `15s` |
 /// | `near`, `max_age` | the number of copies in this process, and the maximum time for which they are used | no copies |
 ///
 /// [`Cache`](https://docs.rs/bandog/latest/bandog/grid/struct.Cache.html) says what is promised.

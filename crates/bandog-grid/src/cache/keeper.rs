@@ -20,7 +20,7 @@ use futures_util::{
 use tokio::{
     select,
     sync::Notify,
-    task::{AbortHandle, JoinHandle},
+    task::{AbortHandle, JoinError, JoinHandle},
     time::{sleep, timeout},
 };
 
@@ -68,6 +68,7 @@ where
         inbox: inbox.clone(),
         pending: Vec::new(),
         elsewhere: Vec::new(),
+        next: Vec::new(),
         loads: Vec::new(),
         events: FuturesUnordered::new(),
         is_asking: false,
@@ -89,6 +90,8 @@ struct Keeper<V, C> {
     pending: Vec<Request<V>>,
     /// Requests that wait for another process.
     elsewhere: Vec<Request<V>>,
+    /// Requests that the store has not answered. They share a load that begins after the present one.
+    next: Vec<Request<V>>,
     loads: Vec<Running<V>>,
     events: FuturesUnordered<BoxFuture<'static, Event<V>>>,
     /// Whether a request to the store is on its way.
@@ -104,9 +107,8 @@ struct Running<V> {
     number: u64,
     /// The fill. None: the value is not written.
     fill: Option<FillId>,
-    /// Whether it runs also if nobody waits for it.
-    is_refresh: bool,
     waiters: Vec<Request<V>>,
+    place: Place,
     _task: AbortOnDrop,
 }
 
@@ -139,6 +141,10 @@ where
             self.pending.extend(self.inbox.take());
             self.forget_abandoned();
             self.load_overdue();
+            if !self.next.is_empty() && !self.loads_without_store() {
+                let next = mem::take(&mut self.next);
+                self.load(None, next, Place::WithoutStore);
+            }
             if !self.is_asking && !self.pending.is_empty() {
                 self.ask();
             }
@@ -173,9 +179,10 @@ where
     fn forget_abandoned(&mut self) {
         self.pending.retain(|request| !request.is_abandoned());
         self.elsewhere.retain(|request| !request.is_abandoned());
+        self.next.retain(|request| !request.is_abandoned());
         self.loads.retain_mut(|load| {
             load.waiters.retain(|request| !request.is_abandoned());
-            load.is_refresh || !load.waiters.is_empty()
+            load.place == Place::Refresh || !load.waiters.is_empty()
         });
     }
 
@@ -242,7 +249,7 @@ where
                 requests.into_iter().for_each(|request| request.answer(Err(Failure::Store(error.clone()))));
                 return;
             }
-            Err(_) => return self.load_without_store(requests),
+            Err(_) => return self.wait_without_store(requests),
         };
         let is_fresh = entry.as_ref().is_some_and(|entry| entry.is_fresh);
         let found = entry.and_then(|entry| self.shared.read(&self.codec, entry));
@@ -287,16 +294,18 @@ where
         }
     }
 
-    /// Begins a load for requests that the store has not answered, or adds them to the one that runs.
-    fn load_without_store(&mut self, mut requests: Vec<Request<V>>) {
+    fn loads_without_store(&self) -> bool {
+        self.loads.iter().any(|load| load.place == Place::WithoutStore)
+    }
+
+    /// Has requests wait for the next load without the store. They cannot join the one that runs: the entry may have been
+    /// removed since it began.
+    fn wait_without_store(&mut self, mut requests: Vec<Request<V>>) {
         requests.retain(|request| request.wants != Wants::Refresh);
-        if requests.is_empty() {
-            return;
+        if self.loads_without_store() {
+            self.shared.counters.waits.add(requests.len() as u64);
         }
-        match self.loads.iter_mut().find(|load| load.fill.is_none()) {
-            Some(load) => load.waiters.extend(requests),
-            None => self.load(None, requests, Place::WithoutStore),
-        }
+        self.next.append(&mut requests);
     }
 
     /// Waits for the end of the fill of another process.
@@ -356,8 +365,7 @@ where
             fill,
         };
         self.events.push(Box::pin(async move { Event::Loaded { number, answer: job.run(task).await } }));
-        let is_refresh = place == Place::Refresh;
-        self.loads.push(Running { number, fill, is_refresh, waiters: requests, _task: abort });
+        self.loads.push(Running { number, fill, place, waiters: requests, _task: abort });
     }
 }
 
@@ -408,6 +416,7 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
             never = self.renew() => match never {},
         };
         let (at, counters) = (self.at.clone(), &self.shared.counters);
+        let is_cancelled = ended.as_ref().is_err_and(JoinError::is_cancelled);
         let (answer, bytes) = match ended.unwrap_or(Err(Failure::Panicked)) {
             Ok(Some(value)) => {
                 let bytes = Writer::new(&self.shared.store).write(&self.codec, &value);
@@ -418,7 +427,9 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
             }
             Ok(None) => (Ok(None), Some(None)),
             Err(failure) => {
-                counters.failed_loads.one();
+                if !is_cancelled {
+                    counters.failed_loads.one();
+                }
                 (Err(failure), None)
             }
         };

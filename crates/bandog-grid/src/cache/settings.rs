@@ -43,7 +43,7 @@ impl Default for Settings {
             fresh: Duration::from_secs(60),
             stale: Duration::ZERO,
             none: None,
-            wait: Duration::from_secs(10),
+            wait: Duration::from_secs(15),
             timeout: Duration::from_millis(500),
             loads: 64,
             on_failure: OnFailure::Load,

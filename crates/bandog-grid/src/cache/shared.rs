@@ -12,7 +12,7 @@ use std::{
 
 use bandog_codec::Decode;
 use bandog_core::{
-    Error, Key, Moment, Result, Subscription,
+    Error, ErrorKind, Key, Moment, Result, Subscription,
     structures::{Bytes, CacheChange, CacheChanges, CacheEntry, CacheOp, EntryKey, Op, Reply, millis},
 };
 use tokio::{
@@ -101,12 +101,14 @@ impl<V: Send + Sync + 'static> Shared<V> {
                     tracing::info!(cache = %self.key, "the store answers again");
                 }
             }
-            Err(error) => {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
                 *self.away() = Some(self.store.clock().now() + AWAY);
                 if !self.has_warned.swap(true, Relaxed) {
                     tracing::warn!(cache = %self.key, %error, "the cache loads without its store");
                 }
             }
+            // The store answers, but not this call.
+            Err(_) => _ = self.away().take(),
         }
         self.counted(answer)
     }

@@ -487,3 +487,20 @@ async fn a_cluster_reports_changes_of_all_nodes_and_follows_moved_slots() {
     plain.clear().await.unwrap();
     eventually_async(SOON, async || all(&near).await.iter().all(|value| *value == 0)).await;
 }
+
+#[tokio::test]
+async fn without_the_store_callers_share_the_next_load_and_join_none_that_runs() {
+    let server = RedisServer::start();
+    let cache = cache(&grid(&server.url()).await);
+    server.kill();
+    let source = Source::closed();
+    let early = spawned(&cache, &source);
+    source.started.notified().await;
+    let late: Vec<_> = (0..100).map(|_| spawned(&cache, &source)).collect();
+    eventually_async(SOON, async || cache.stats().waits == 100).await;
+    source.gate.add_permits(2);
+    assert_eq!(early.await.unwrap().unwrap(), 1);
+    for value in join_all(late).await {
+        assert_eq!(value.unwrap().unwrap(), 2);
+    }
+}
