@@ -132,8 +132,9 @@ impl Tracking {
 
 impl Drop for Tracking {
     fn drop(&mut self) {
-        if let Some(task) = self.0.state().task.take() {
-            task.abort();
+        let task = self.0.state().task.take();
+        if let Some(task) = task {
+            task.abort(); // Not under the lock, which the end of the task needs.
         }
     }
 }
@@ -183,8 +184,19 @@ fn covers(prefixes: &[Arc<str>], prefix: &str) -> bool {
     prefixes.iter().any(|reported| prefix.starts_with(&**reported))
 }
 
+/// Reports that changes are not reported any more when the task ends with its runtime.
+struct Ending(Arc<SharedTracking>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.state().reported = None;
+        self.0.report(&KeyChange::Lost);
+    }
+}
+
 /// Keeps a connection open as long as there are subscribers.
 async fn run(shared: Arc<SharedTracking>) {
+    let _ending = Ending(shared.clone());
     let (mut backoff, mut was_reached) = (Backoff::default(), false);
     loop {
         let prefixes = shared.prefixes();

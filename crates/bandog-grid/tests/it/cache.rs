@@ -504,3 +504,24 @@ async fn without_the_store_callers_share_the_next_load_and_join_none_that_runs()
         assert_eq!(value.unwrap().unwrap(), 2);
     }
 }
+
+#[test]
+fn copies_are_not_used_after_the_runtime_that_hears_of_changes() {
+    let server = RedisServer::start();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let near = first.block_on(async {
+        let near = cache(&grid(&server.url()).await).near(100);
+        eventually_async(SOON, async || {
+            get(&near, &Source::open()).await.unwrap();
+            near.stats().near_hits > 0
+        })
+        .await;
+        near
+    });
+    drop(first);
+    second.block_on(async {
+        cache(&grid(&server.url()).await).put("k", &7).await.unwrap();
+        assert_eq!(get(&near, &Source::open()).await.unwrap(), 7);
+    });
+}
