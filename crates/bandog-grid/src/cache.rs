@@ -50,7 +50,8 @@ use crate::{Call, call::Writer, store::Store};
 ///
 /// # What is promised
 /// - After [`remove`](Self::remove), [`put`](Self::put) or [`clear`](Self::clear) has returned, no caller gets a value that
-///   was loaded or written before it, in any process. A load that runs meanwhile is not written.
+///   was loaded or written before it, in any process. A load that runs meanwhile is not written. [Copies](Self::near) in
+///   other processes follow a moment later.
 /// - One load per key runs in the cluster. There are more only if a caller has waited for [`wait`](Self::wait), if a process
 ///   that loads dies or stops for 10 s, if the entry is removed during the load, or if the store does not answer.
 /// - A store that fails does not fail a request: values are loaded without it, at most 64 at the same time. [`strict`]
@@ -61,7 +62,8 @@ use crate::{Call, call::Writer, store::Store};
 ///
 /// # In the store
 /// On Redis, each entry is a key of its own, spread over all nodes of a cluster: `bandog:cache:NAME:{PART}:KEY`. All keys
-/// expire. The handles of a cache that a [`Grid`](crate::Grid) has made share their loads and counts. All programs that use a cache must use the same codec.
+/// expire. The handles of a cache that a [`Grid`](crate::Grid) has made share their loads and counts. All programs that use
+/// a cache must use the same codec.
 pub struct Cache<K, V, C = TextJson> {
     shared: Arc<Shared<V>>,
     prefix: usize,

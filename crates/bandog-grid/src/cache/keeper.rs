@@ -10,7 +10,7 @@ use std::{convert::Infallible, mem, sync::Arc, time::Duration};
 use bandog_codec::{Decode, Encode};
 use bandog_core::{
     Error, Moment, Notifier, Result, Subscription,
-    structures::{BeginWhen, CacheEntry, CacheOp, EntryKey, FillId, FillState, Op, Reply},
+    structures::{BeginWhen, Bytes, CacheEntry, CacheOp, EntryKey, FillId, FillState, Op, Reply},
 };
 use futures_util::{
     StreamExt,
@@ -60,6 +60,7 @@ where
     inbox.push(request);
     keepers.insert(at.key.clone(), inbox.clone());
     drop(keepers); // A runtime that shuts down drops the new task immediately.
+    let registered = Registered { shared: shared.clone(), key: at.key.clone(), inbox: inbox.clone() };
     let keeper = Keeper {
         shared: shared.clone(),
         codec: codec.clone(),
@@ -76,8 +77,29 @@ where
         last_load: 0,
         subscription: None,
     };
-    drop(tokio::spawn(keeper.run()));
+    drop(tokio::spawn(async move {
+        let _registered = registered;
+        keeper.run().await;
+    }));
     inbox
+}
+
+/// The entry of a keeper in the list. A keeper that ends with its runtime leaves the list, and its callers get an error.
+struct Registered<V: Send + Sync + 'static> {
+    shared: Arc<Shared<V>>,
+    key: Bytes,
+    inbox: Arc<Inbox<V>>,
+}
+
+impl<V: Send + Sync + 'static> Drop for Registered<V> {
+    fn drop(&mut self) {
+        let mut keepers = self.shared.keepers();
+        if keepers.get(&self.key).is_some_and(|inbox| Arc::ptr_eq(inbox, &self.inbox)) {
+            keepers.remove(&self.key);
+        }
+        drop(keepers);
+        drop(self.inbox.take());
+    }
 }
 
 struct Keeper<V, C> {

@@ -101,14 +101,14 @@ impl<V: Send + Sync + 'static> Shared<V> {
                     tracing::info!(cache = %self.key, "the store answers again");
                 }
             }
-            Err(error) if error.kind() == ErrorKind::Unavailable => {
-                *self.away() = Some(self.store.clock().now() + AWAY);
+            Err(error) => {
+                // Another error is an answer, so the store is asked again.
+                let is_away = error.kind() == ErrorKind::Unavailable;
+                *self.away() = is_away.then(|| self.store.clock().now() + AWAY);
                 if !self.has_warned.swap(true, Relaxed) {
                     tracing::warn!(cache = %self.key, %error, "the cache loads without its store");
                 }
             }
-            // The store answers, but not this call.
-            Err(_) => _ = self.away().take(),
         }
         self.counted(answer)
     }

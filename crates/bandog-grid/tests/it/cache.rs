@@ -231,9 +231,10 @@ async fn a_load_without_callers_is_ended_and_others_keep_it() {
     let server = RedisServer::start();
     for url in ["memory:".to_owned(), server.url()] {
         let (cache, source) = (cache(&grid(&url).await), Source::closed());
-        let (first, second) = (spawned(&cache, &source), spawned(&cache, &source));
+        let first = spawned(&cache, &source);
         source.started.notified().await;
-        sleep(Duration::from_millis(20)).await; // The second caller waits for the same load.
+        let second = spawned(&cache, &source);
+        eventually_async(SOON, async || cache.stats().waits == 1).await;
         first.abort();
         sleep(Duration::from_millis(20)).await;
         source.gate.add_permits(1);
@@ -524,4 +525,29 @@ fn copies_are_not_used_after_the_runtime_that_hears_of_changes() {
         cache(&grid(&server.url()).await).put("k", &7).await.unwrap();
         assert_eq!(get(&near, &Source::open()).await.unwrap(), 7);
     });
+}
+
+#[test]
+fn a_load_whose_runtime_ends_fails_its_callers_and_the_next_caller_loads() {
+    let server = RedisServer::start();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for url in ["memory:".to_owned(), server.url()] {
+        let (first, second) = (runtime(), runtime());
+        let cache = second.block_on(async { cache(&grid(&url).await).wait(Duration::from_secs(1)) });
+        let source = Source::closed();
+        let caller = || {
+            let (cache, source) = (cache.clone(), source.clone());
+            async move { get(&cache, &source).await }
+        };
+        let early = first.spawn(caller());
+        second.block_on(source.started.notified());
+        let waiting = second.spawn(caller());
+        second.block_on(eventually_async(SOON, async || cache.stats().waits == 1));
+        drop(first);
+        second.block_on(async {
+            assert!(early.await.is_err(), "its task has ended with its runtime");
+            assert!(matches!(waiting.await.unwrap(), Err(LoadError::Panicked)));
+            get(&cache, &Source::open()).await.unwrap();
+        });
+    }
 }

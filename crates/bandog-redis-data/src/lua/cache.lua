@@ -51,7 +51,8 @@ end
 if verb == 'look' then return {read()} end
 
 -- ARGV[2] the id, ARGV[3] the lease in ms, ARGV[4] a new generation, ARGV[5] '1' if the fill begins in any case
--- Reply: the entry or false, whether it is fresh (1 or 0), 'fresh', 'granted' or 'runs', the remaining time in ms, the id of the fill that runs
+-- Reply: the entry or false, whether it is fresh (1 or 0), 'fresh', 'granted' or 'runs', the remaining time in ms, the id of
+-- the fill that runs
 if verb == 'begin' then
     local entry, left = read()
     local always = ARGV[5] == '1'
