@@ -12,6 +12,7 @@ mod model;
 mod sets;
 mod sorted;
 mod take;
+mod timed;
 mod values;
 mod whole;
 
@@ -23,7 +24,8 @@ use bandog_core::{Key, structures::Structures};
 /// The laws, one function each.
 pub mod laws {
     pub use super::{
-        bits::*, caches::*, journals::*, lists::*, maps::*, model::*, sets::*, sorted::*, take::*, values::*, whole::*,
+        bits::*, caches::*, journals::*, lists::*, maps::*, model::*, sets::*, sorted::*, take::*, timed::*, values::*,
+        whole::*,
     };
 }
 
@@ -109,6 +111,10 @@ macro_rules! each_object_law {
             cache_entry_is_fresh_then_stale_then_gone cache_fill_has_one_owner cache_removal_ends_the_fill
             cache_is_cleared_by_parts cache_fill_expires cache_stale_entry_stays_during_a_fill cache_fill_replaces_another
             cache_notifies_when_a_fill_ends cache_has_a_name_of_its_own cache_leaves_nothing_behind
+            timed_entries_expire timed_entries_expire_if_they_are_idle timed_entry_keeps_or_changes_its_life
+            timed_map_is_bounded timed_map_loses_what_is_least_used timed_map_reports_its_changes
+            timed_map_is_emptied_of_expired_entries timed_map_pages_have_no_expired_entry timed_map_adds
+            timed_map_leaves_nothing_behind
             random_operations_agree_with_the_reference
         }
     };

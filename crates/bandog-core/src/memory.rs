@@ -2,6 +2,7 @@
 
 mod messages;
 mod objects;
+mod receivers;
 mod record_table;
 mod records;
 mod subscribers;
@@ -17,7 +18,10 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use self::{messages::MessageSubscribers, objects::Objects, record_table::RecordTable, subscribers::Subscribers};
+use self::{
+    messages::MessageSubscribers, objects::Objects, receivers::Receivers, record_table::RecordTable,
+    subscribers::Subscribers,
+};
 use crate::{
     Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind,
     Latches, Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal,
@@ -25,8 +29,8 @@ use crate::{
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
     structures::{
-        Action, CacheChange, CacheChanges, CacheOp, Cursor, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply,
-        Source, Structures,
+        Action, CacheChange, CacheChanges, CacheOp, Cursor, EntryEvents, EntryKey, ObjectRow, ObjectState, Op, Page,
+        Part, Reply, Source, Structures,
     },
 };
 
@@ -65,9 +69,10 @@ struct MemoryState {
     objects: Objects,
     /// The subscribers of the elements of objects.
     element_subscribers: Subscribers,
-    /// Those that get the changes of each cache, with their ids.
-    cache_subscribers: BTreeMap<(Key, u64), CacheChanges>,
-    last_cache_subscriber: u64,
+    /// Those that get the changes of each cache.
+    cache_subscribers: Receivers<CacheChanges>,
+    /// Those that get the events of each timed map.
+    entry_subscribers: Receivers<EntryEvents>,
     subscribers: Subscribers,
     message_subscribers: MessageSubscribers,
     /// The rows of the registry, with the time at which each row expires.
@@ -297,8 +302,10 @@ impl Structures for Memory {
         let apply = |op| {
             let (reply, grown) = objects::run(&mut state.objects, op, now, wall);
             grown.map(|key| state.element_subscribers.notify(&key, None));
-            if let Action::Cache(action) = &op.action {
-                state.report_change(&op.key, action);
+            match &op.action {
+                Action::Cache(action) => state.report_change(&op.key, action),
+                Action::Timed(..) => state.report_events(&op.key),
+                _ => {}
             }
             reply
         };
@@ -308,7 +315,7 @@ impl Structures for Memory {
     async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
         let (mut state, now) = self.state_and_time();
         state.objects.expire(now);
-        objects::page(&state.objects, key, part, from, about)
+        objects::page(&state.objects, key, part, from, about, now)
     }
 
     async fn objects(
@@ -334,13 +341,19 @@ impl Structures for Memory {
 
     async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription> {
         changes.report(CacheChange::Any);
-        let mut state = self.state();
-        state.last_cache_subscriber += 1;
-        let id = (key.clone(), state.last_cache_subscriber);
-        state.cache_subscribers.insert(id.clone(), changes);
+        let id = self.state().cache_subscribers.add(key, changes);
         let shared = self.clone();
         Ok(Subscription::new(move || {
             let removed = shared.state().cache_subscribers.remove(&id);
+            drop(removed);
+        }))
+    }
+
+    async fn subscribe_entries(&self, key: &Key, events: EntryEvents) -> Result<Subscription> {
+        let id = self.state().entry_subscribers.add(key, events);
+        let shared = self.clone();
+        Ok(Subscription::new(move || {
+            let removed = shared.state().entry_subscribers.remove(&id);
             drop(removed);
         }))
     }
@@ -373,8 +386,14 @@ impl MemoryState {
                 return;
             }
         };
-        let subscribers = self.cache_subscribers.range((key.clone(), 0)..=(key.clone(), u64::MAX));
-        subscribers.for_each(|(_, changes)| changes.report(change.clone()));
+        self.cache_subscribers.of(key).for_each(|changes| changes.report(change.clone()));
+    }
+
+    /// Reports the events of the last operation on a timed map.
+    fn report_events(&mut self, key: &Key) {
+        for event in self.objects.take_events() {
+            self.entry_subscribers.of(key).for_each(|events| events.report(event.clone()));
+        }
     }
 
     /// Applies a step. If other claims can get the key after the step, their subscribers are notified.

@@ -70,11 +70,29 @@ pub struct Sink(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Notifier(Notifier),
+    /// None is the end.
+    Call(Call),
     /// With a pattern, messages on channels that do not match are dropped.
     Queue(Arc<Sender>, Option<Pattern>),
 }
 
+/// What is called with each message.
+#[derive(Clone)]
+struct Call(Arc<dyn Fn(Option<Message>) + Send + Sync>);
+
+impl Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Call")
+    }
+}
+
 impl Sink {
+    /// Calls `take` with each message, and with None if no message follows, because the store refuses the subscription. It
+    /// must not block.
+    pub fn of_messages(take: impl Fn(Option<Message>) + Send + Sync + 'static) -> Self {
+        Self(Kind::Call(Call(Arc::new(take))))
+    }
+
     /// Notifies with each message and after each gap. The payloads are dropped.
     pub fn of(notifier: Notifier) -> Self {
         Self(Kind::Notifier(notifier))
@@ -92,7 +110,7 @@ impl Sink {
     pub fn matching(self, pattern: &Pattern) -> Self {
         match self.0 {
             Kind::Queue(sender, _) => Self(Kind::Queue(sender, Some(pattern.clone()))),
-            notifier @ Kind::Notifier(_) => Self(notifier),
+            other @ (Kind::Notifier(_) | Kind::Call(_)) => Self(other),
         }
     }
 
@@ -100,6 +118,7 @@ impl Sink {
     pub fn message(&self, message: impl FnOnce() -> Message) {
         match &self.0 {
             Kind::Notifier(notifier) => notifier.notify(),
+            Kind::Call(Call(take)) => take(Some(message())),
             Kind::Queue(sender, pattern) => match (pattern, message()) {
                 (Some(pattern), Message::Matched(channel, _)) if !pattern.matches(channel.as_str()) => {}
                 (_, message) => sender.0.push(message),
@@ -116,6 +135,7 @@ impl Sink {
     pub fn end(&self) {
         match &self.0 {
             Kind::Notifier(notifier) => notifier.notify(),
+            Kind::Call(Call(take)) => take(None),
             Kind::Queue(sender, _) => sender.0.end(),
         }
     }

@@ -1,5 +1,5 @@
 //! The objects of the grid: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets, Bloom filters,
-//! journals, the elements that are taken out of them, and caches.
+//! journals, the elements that are taken out of them, timed maps, and caches.
 //!
 //! Operations are data ([`Op`]), so a batch is a slice of operations. The memory backend is the reference.
 
@@ -8,6 +8,7 @@ mod journal;
 mod op;
 mod reply;
 mod terms;
+mod timed;
 
 use std::{fmt::Debug, time::Duration};
 
@@ -23,6 +24,7 @@ pub use self::{
     },
     reply::{Reply, TakenElement, Ttl},
     terms::{Bytes, Once},
+    timed::{EntryEvent, EntryEvents, Expiry, Life, TimedOp, Victim},
 };
 use crate::{Key, Notifier, Pattern, Result, Subscription};
 
@@ -37,6 +39,8 @@ pub enum Part {
     Entries,
     /// The fields of a map without values, or the keys of a multimap of this kind.
     Fields(Option<Values>),
+    /// The fields of a timed map whose entries expire by operations, and their values, without those that have expired.
+    Timed,
     /// The members of a set.
     Members,
     /// The elements of a list in their order.
@@ -48,7 +52,7 @@ pub enum Part {
 /// A part of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// Entries: each field is followed by its value. Otherwise the fields, members or elements.
+    /// Entries (also of a timed map): each field is followed by its value. Otherwise the fields, members or elements.
     pub items: Vec<Bytes>,
     /// The scores of [`Part::Scored`]; otherwise empty.
     pub scores: Vec<f64>,
@@ -133,6 +137,13 @@ pub trait Structures: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Structures::run`].
     async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>>;
+
+    /// Gives the changes of the entries of a timed map to `events`, until the subscription is dropped. The subscription is
+    /// renewed after each loss of the connection, with an [`EntryEvent::Gap`].
+    ///
+    /// # Errors
+    /// As [`Structures::run`], and [`ErrorKind::Denied`](crate::ErrorKind::Denied): the user has no right to subscribe.
+    async fn subscribe_entries(&self, key: &Key, events: EntryEvents) -> Result<Subscription>;
 
     /// Calls `notifier` whenever elements may have become available in this object, until the subscription is dropped. A
     /// backend may notify without a reason. Callers poll in addition, because a lease can expire without a notification.

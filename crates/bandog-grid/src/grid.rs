@@ -12,7 +12,7 @@ use bandog_sync::Client;
 
 use crate::{
     Batch, BitSet, Cache, Counter, Deque, FloatCounter, Ids, Journal, Limits, List, Map, Multimap, PatternTopic, Queue,
-    Set, SortedSet, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
+    Set, SortedSet, TimedMap, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
 };
 
 /// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.
@@ -89,6 +89,8 @@ handles! {
     ids: Ids = Structure::Ids;
     /// A map.
     map: Map<K, V> = Structure::Map;
+    /// A map whose entries expire.
+    timed_map: TimedMap<K, V> = Structure::TimedMap;
     /// A set.
     set: Set<T> = Structure::Set;
     /// A list.

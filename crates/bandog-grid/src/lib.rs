@@ -27,6 +27,7 @@
 //! | [`Counter`], [`FloatCounter`] | `RAtomicLong`, `RAtomicDouble` | sums, limits of calls in a time |
 //! | [`Ids`] | `RIdGenerator` | unique numbers, a request for each 5,000 |
 //! | [`Map`] | `RMap` | values by key |
+//! | [`TimedMap`] | `RMapCache`, `RMapCacheNative` | sessions: values by key, each with an end |
 //! | [`Set`] | `RSet` | members, each once |
 //! | [`List`] | `RList` | elements with an index |
 //! | [`SortedSet`] | `RScoredSortedSet` | rankings, what is due first |
@@ -72,12 +73,13 @@ mod queue;
 mod set;
 mod sorted;
 mod store;
+mod timed;
 mod topic;
 mod value;
 
 pub use bandog_codec as codec;
 #[doc(inline)]
-pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Ttl};
+pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Life, Ttl, Victim};
 
 pub use self::{
     bits::{BitNumber, BitSet},
@@ -94,6 +96,7 @@ pub use self::{
     queue::{Deque, Queue, Taken},
     set::Set,
     sorted::SortedSet,
+    timed::{MapEvent, MapEvents, TimedMap},
     topic::{Event, PatternTopic, Subscriber, Topic},
     value::Value,
 };

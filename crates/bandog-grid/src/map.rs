@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use bandog_codec::{Codec, Decode, Encode, hash::entry_name};
 use bandog_core::{
     Error, ErrorKind, Result,
-    structures::{Bytes, MapOp, Part, Reply},
+    structures::{Action, Bytes, MapOp, Part, Reply},
 };
 use bandog_sync::Mutex;
 use futures_util::stream::Stream;
@@ -15,6 +15,7 @@ use crate::{
     call::Writer,
     object::{decode, decode_option, handle},
     pages::{first, stream, value},
+    timed::Timing,
 };
 
 /// Maximum number of attempts of [`Map::update`].
@@ -36,11 +37,47 @@ handle! {
     /// assert_eq!(stock.get("apple").await?, Some(4));
     /// # Ok(()) }
     /// ```
-    Map<K, V>
+    Map<K, V> { timing: Option<Timing> = None }
+}
+
+impl<K, V, C> Map<K, V, C> {
+    /// The map, whose entries expire.
+    pub(crate) fn timed(mut self, timing: &Timing) -> Self {
+        self.timing = Some(timing.clone());
+        self
+    }
+
+    fn action(&self, op: MapOp) -> Action {
+        match &self.timing {
+            None => op.into(),
+            Some(timing) => timing.action(&self.object, op),
+        }
+    }
+
+    fn write<T>(
+        &self,
+        op: impl FnOnce(&mut Writer) -> Result<MapOp>,
+        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
+    ) -> Call<T> {
+        self.object.write(|to| op(to).map(|op| self.action(op)), read)
+    }
+
+    /// The part of the store with the entries, for pages.
+    fn entries(&self) -> Part {
+        if self.timing.as_ref().is_some_and(Timing::is_by_operations) { Part::Timed } else { Part::Entries }
+    }
+
+    /// The part of the store with the fields; those of timed entries come with their values.
+    fn fields(&self) -> Part {
+        match self.entries() {
+            Part::Timed => Part::Timed,
+            _ => Part::Fields(None),
+        }
+    }
 }
 
 impl<K, V, C: Codec> Map<K, V, C> {
-    fn key<Q: ?Sized>(&self, writer: &mut Writer, key: &Q) -> Result<Bytes>
+    pub(crate) fn key<Q: ?Sized>(&self, writer: &mut Writer, key: &Q) -> Result<Bytes>
     where
         C::Keys: Encode<Q>,
     {
@@ -49,7 +86,7 @@ impl<K, V, C: Codec> Map<K, V, C> {
 
     /// The number of entries.
     pub fn len(&self) -> Call<u64> {
-        self.object.call(MapOp::Len, count)
+        self.object.call(self.action(MapOp::Len), count)
     }
 
     /// Removes an entry. Returns whether it existed.
@@ -58,7 +95,7 @@ impl<K, V, C: Codec> Map<K, V, C> {
         K: Borrow<Q>,
         C::Keys: Encode<Q>,
     {
-        self.object.write(|to| Ok(MapOp::Remove(vec![self.key(to, key)?])), |reply| Ok(reply.int()? > 0))
+        self.write(|to| Ok(MapOp::Remove(vec![self.key(to, key)?])), |reply| Ok(reply.int()? > 0))
     }
 
     /// Removes entries. Returns the number of those that existed.
@@ -70,8 +107,7 @@ impl<K, V, C: Codec> Map<K, V, C> {
         if keys.is_empty() {
             return Call::known(Ok(0));
         }
-        self.object
-            .write(|to| Ok(MapOp::Remove(keys.iter().map(|key| self.key(to, key)).collect::<Result<_>>()?)), count)
+        self.write(|to| Ok(MapOp::Remove(keys.iter().map(|key| self.key(to, key)).collect::<Result<_>>()?)), count)
     }
 
     /// Whether there is an entry with this key.
@@ -80,7 +116,7 @@ impl<K, V, C: Codec> Map<K, V, C> {
         K: Borrow<Q>,
         C::Keys: Encode<Q>,
     {
-        self.object.write(
+        self.write(
             |to| Ok(MapOp::Get(vec![self.key(to, key)?])),
             |reply| Ok(reply.options()?.into_iter().any(|found| found.is_some())),
         )
@@ -94,7 +130,7 @@ impl<K, V, C: Codec> Map<K, V, C> {
         K: Borrow<Q>,
         C::Keys: Encode<Q>,
     {
-        self.object.write(|to| Ok(MapOp::Add(self.key(to, key)?, by)), Reply::int)
+        self.write(|to| Ok(MapOp::Add(self.key(to, key)?, by)), Reply::int)
     }
 
     /// As [`Map::add`], for values that are texts of floating-point numbers.
@@ -103,7 +139,7 @@ impl<K, V, C: Codec> Map<K, V, C> {
         K: Borrow<Q>,
         C::Keys: Encode<Q>,
     {
-        self.object.write(|to| Ok(MapOp::AddFloat(self.key(to, key)?, by)), Reply::float)
+        self.write(|to| Ok(MapOp::AddFloat(self.key(to, key)?, by)), Reply::float)
     }
 
     /// A lock for this key, which does not lock the entry: it excludes other holders of the same lock. In Java:
@@ -135,7 +171,7 @@ impl<K, V, C: Decode<V>> Map<K, V, C> {
         C::Keys: Encode<Q>,
     {
         let codec = self.codec.clone();
-        self.object.write(
+        self.write(
             |to| Ok(MapOp::Get(vec![self.key(to, key)?])),
             move |reply| decode_option(&codec, reply.options()?.pop().flatten()),
         )
@@ -151,7 +187,7 @@ impl<K, V, C: Decode<V>> Map<K, V, C> {
             return Call::known(Ok(Vec::new()));
         }
         let codec = self.codec.clone();
-        self.object.write(
+        self.write(
             |to| Ok(MapOp::Get(keys.iter().map(|key| self.key(to, key)).collect::<Result<_>>()?)),
             move |reply| Ok(reply.options()?.into_iter().map(|found| decode_option(&codec, found)).collect()),
         )
@@ -164,7 +200,7 @@ impl<K, V, C: Decode<V>> Map<K, V, C> {
         C::Keys: Encode<Q>,
     {
         let codec = self.codec.clone();
-        self.object.write(|to| Ok(MapOp::Take(self.key(to, key)?)), move |reply| decode_option(&codec, reply.bytes()?))
+        self.write(|to| Ok(MapOp::Take(self.key(to, key)?)), move |reply| decode_option(&codec, reply.bytes()?))
     }
 
     /// All values, in no order. An entry that changes meanwhile may be missing or come twice; an entry that cannot be read
@@ -174,7 +210,7 @@ impl<K, V, C: Decode<V>> Map<K, V, C> {
         V: 'static,
     {
         let codec = self.codec.clone();
-        stream(&self.object, Part::Entries, move |(_, bytes, _)| decode(&codec, &value(bytes)?))
+        stream(&self.object, self.entries(), move |(_, bytes, _)| decode(&codec, &value(bytes)?))
     }
 }
 
@@ -189,7 +225,7 @@ where
         K: 'static,
     {
         let codec = self.codec.keys();
-        stream(&self.object, Part::Fields(None), move |(key, ..)| decode(&codec, &key))
+        stream(&self.object, self.fields(), move |(key, ..)| decode(&codec, &key))
     }
 }
 
@@ -201,7 +237,7 @@ where
     /// or twice. An entry that cannot be read is one error. It reads pages of 500 entries.
     pub fn stream(&self) -> impl Stream<Item = Result<(K, V)>> + Send + Unpin + use<K, V, C> {
         let (keys, values) = (self.codec.keys(), self.codec.clone());
-        stream(&self.object, Part::Entries, move |(key, bytes, _)| {
+        stream(&self.object, self.entries(), move |(key, bytes, _)| {
             Ok((decode(&keys, &key)?, decode(&values, &value(bytes)?)?))
         })
     }
@@ -224,7 +260,7 @@ impl<K, V, C: Encode<V>> Map<K, V, C> {
         V: Borrow<W>,
         C: Encode<W>,
     {
-        self.object.write(|to| Ok(MapOp::Put(vec![(self.key(to, key)?, to.write(&self.codec, value)?)])), Reply::done)
+        self.write(|to| Ok(MapOp::Put(vec![(self.key(to, key)?, to.write(&self.codec, value)?)])), Reply::done)
     }
 
     /// Writes entries in one step.
@@ -239,8 +275,7 @@ impl<K, V, C: Encode<V>> Map<K, V, C> {
             return Call::known(Ok(()));
         }
         let entry = |to: &mut Writer, (key, value): &(Q, W)| Ok((self.key(to, key)?, to.write(&self.codec, value)?));
-        self.object
-            .write(|to| Ok(MapOp::Put(entries.iter().map(|each| entry(to, each)).collect::<Result<_>>()?)), Reply::done)
+        self.write(|to| Ok(MapOp::Put(entries.iter().map(|each| entry(to, each)).collect::<Result<_>>()?)), Reply::done)
     }
 
     /// Writes an entry if the key has none. Returns whether it was written.
@@ -251,7 +286,7 @@ impl<K, V, C: Encode<V>> Map<K, V, C> {
         V: Borrow<W>,
         C: Encode<W>,
     {
-        self.object.write(|to| Ok(MapOp::InsertNew(self.key(to, key)?, to.write(&self.codec, value)?)), Reply::flag)
+        self.write(|to| Ok(MapOp::InsertNew(self.key(to, key)?, to.write(&self.codec, value)?)), Reply::flag)
     }
 
     /// Writes `to` if the value of the key is `from`; `None` is a key without an entry. Returns whether it was written. The
@@ -265,7 +300,7 @@ impl<K, V, C: Encode<V>> Map<K, V, C> {
     {
         let write =
             |writer: &mut Writer, value: Option<&W>| value.map(|value| writer.write(&self.codec, value)).transpose();
-        self.object.write(
+        self.write(
             |writer| {
                 let field = self.key(writer, key)?;
                 Ok(MapOp::Swap { field, from: write(writer, from)?, to: write(writer, to)? })
@@ -285,7 +320,7 @@ impl<K, V, C: Encode<V> + Decode<V>> Map<K, V, C> {
         C: Encode<W>,
     {
         let codec = self.codec.clone();
-        self.object.write(
+        self.write(
             |to| Ok(MapOp::Insert(self.key(to, key)?, to.write(&self.codec, value)?)),
             move |reply| decode_option(&codec, reply.bytes()?),
         )
@@ -315,10 +350,11 @@ impl<K, V, C: Encode<V> + Decode<V>> Map<K, V, C> {
         let object = &self.object;
         let field = self.key(&mut Writer::new(&object.store), key).map_err(|error| error.at(&object.key))?;
         for attempt in 0..MAX_ATTEMPTS {
-            let found = object.call(MapOp::Get(vec![field.clone()]), Reply::options).await?.pop().flatten();
+            let found =
+                object.call(self.action(MapOp::Get(vec![field.clone()])), Reply::options).await?.pop().flatten();
             let old = decode_option(&self.codec, found.clone()).map_err(|error| error.at(&object.key))?;
             let new = change(old);
-            let call = object.write(
+            let call = self.write(
                 |to| {
                     let to = new.as_ref().map(|new| to.write(&self.codec, new)).transpose()?;
                     Ok(MapOp::Swap { field: field.clone(), from: found, to })

@@ -122,8 +122,8 @@ macro_rules! handle {
     ($(#[$docs:meta])* $name:ident<$($type:ident),+> $({ $($field:ident: $of:ty = $default:expr),+ })?) => {
         $(#[$docs])*
         pub struct $name<$($type,)+ C = bandog_codec::TextJson> {
-            object: $crate::object::Object,
-            codec: C,
+            pub(crate) object: $crate::object::Object,
+            pub(crate) codec: C,
             $($($field: $of,)+)?
             types: std::marker::PhantomData<fn() -> ($($type,)+)>,
         }

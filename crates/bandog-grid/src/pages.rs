@@ -54,7 +54,7 @@ fn split(part: Part, page: Page) -> Vec<Item> {
     let mut scores = page.scores.into_iter();
     let mut items = Vec::new();
     while let Some(first) = bytes.next() {
-        let value = if part == Part::Entries { bytes.next() } else { None };
+        let value = if matches!(part, Part::Entries | Part::Timed) { bytes.next() } else { None };
         items.push((first, value, scores.next()));
     }
     items

@@ -12,6 +12,7 @@
 //! This crate is a part of `bandog`. It has no stable API of its own.
 
 mod command;
+mod entry_events;
 mod hidden;
 mod messages;
 mod names;

@@ -17,6 +17,27 @@ pub(crate) fn tag(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }
 
+/// The key `prefix:{name}`. If the name contains a brace, it is taken as it is.
+fn prefixed(prefix: &str, name: &str) -> String {
+    format!("{prefix}:{}", tag(name))
+}
+
+/// The keys of a timed map, in the order of the script `timed`.
+pub(crate) fn timed(name: &str) -> [String; 5] {
+    [
+        name.to_owned(),
+        prefixed("redisson__timeout__set", name),
+        prefixed("redisson__idle__set", name),
+        prefixed("redisson__map_cache__last_access__set", name),
+        suffixed(name, "redisson_options"),
+    ]
+}
+
+/// The channels with the events of a timed map, in the order created, updated, removed, expired.
+pub(crate) fn timed_events(name: &str) -> [String; 4] {
+    ["created", "updated", "removed", "expired"].map(|event| prefixed(&format!("redisson_map_cache_{event}"), name))
+}
+
 /// The key with the sizes of a Bloom filter.
 pub(crate) fn bloom_config(name: &str) -> String {
     suffixed(name, "config")
@@ -122,6 +143,7 @@ pub(crate) fn whole(name: &str, structure: Structure) -> Whole {
         Structure::Value => (vec![own, answers(name)], 1, 1),
         Structure::Ids => (vec![own, allocation(name)], 1, 2),
         Structure::Map | Structure::Bits => (vec![own], 1, 1),
+        Structure::TimedMap => (timed(name).to_vec(), 1, 5),
         Structure::Set | Structure::List | Structure::Sorted | Structure::Journal => {
             let [own, taken, leases, again, fence, answers] = take(name);
             (vec![own, taken, again, leases, fence, answers], 3, 4)
@@ -140,9 +162,11 @@ pub(crate) fn object_of(key: &str) -> &str {
         return rest.strip_prefix(':').unwrap_or_else(|| inside(rest));
     }
     let Some((name, suffix)) = key.rsplit_once(':') else { return key };
-    let is_helper =
-        matches!(suffix, "config" | "allocation" | "redisson_set_multimap_ttl" | "redisson_list_multimap_ttl")
-            || suffix.len() == 22 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte));
+    let is_helper = matches!(
+        suffix,
+        "config" | "allocation" | "redisson_set_multimap_ttl" | "redisson_list_multimap_ttl" | "redisson_options"
+    ) || suffix.len() == 22
+        && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte));
     if is_helper && name.contains('{') { inside(name) } else { key }
 }
 
@@ -229,6 +253,8 @@ mod tests {
             "{x}:zGp2RnUc2cZchMHly8iqUA",
             "{x}:0c1d2e3f-0000-4000-8000-000000000001:57:rwlock_timeout:1",
             "{x}:config",
+            "redisson__timeout__set:{x}",
+            "{x}y:redisson_options",
         ];
         for key in helpers {
             assert!(!is_object(key), "{key}");

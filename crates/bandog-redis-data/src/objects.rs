@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use bandog_core::{
     Error, Key, Notifier, Pattern, Result, Subscription,
     structures::{
-        CacheChange, CacheChanges, Cursor, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures,
+        CacheChange, CacheChanges, Cursor, EntryEvents, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply,
+        Source, Structures,
     },
 };
 use bandog_redis_net::{KeyChange, KeyChanges, Keys, Options, ScriptForm, Servers, slot};
 use redis::Pipeline;
 
-use crate::{command::Command, names, pack, pages, read, scripts};
+use crate::{command::Command, entry_events, names, pack, pages, read, scripts};
 
 /// The objects of a Redis store, on connections of their own.
 pub struct RedisObjects {
@@ -132,6 +133,10 @@ impl Structures for RedisObjects {
             });
         });
         self.servers.track(&prefix, report).await.map_err(|error| error.at(key))
+    }
+
+    async fn subscribe_entries(&self, key: &Key, events: EntryEvents) -> Result<Subscription> {
+        entry_events::subscribe(&self.servers, key.as_str(), events).await.map_err(|error| error.at(key))
     }
 
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {

@@ -2,11 +2,12 @@
 
 use bandog_codec::{hash, number};
 use bandog_core::{
-    Error, Key, Result,
+    Error, ErrorKind, Key, Result,
     structures::{
         Action, BeginWhen, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, CacheOp, Combine, CounterOp, End, EntryKey,
-        FieldOp, FillId, FloatOp, JournalOp, Keep, ListOp, MapOp, MultimapOp, NewEntry, ObjectOp, Once, Op, Scores,
-        SetOp, SetTtl, SortedOp, Source, Start, Structure, TakeEnd, TakeOp, ValueOp, Values, millis,
+        Expiry, FieldOp, FillId, FloatOp, JournalOp, Keep, Life, ListOp, MapOp, MultimapOp, NewEntry, ObjectOp, Once,
+        Op, Scores, SetOp, SetTtl, SortedOp, Source, Start, Structure, TakeEnd, TakeOp, TimedOp, ValueOp, Values,
+        Victim, millis,
     },
 };
 
@@ -25,6 +26,8 @@ pub(crate) fn command(Op { key, action }: &Op) -> Result<Command> {
         Action::Float(op) => float(name, op)?,
         Action::Ids { size } => Command::script(&SCRIPTS.ids, [name.to_owned(), names::allocation(name)]).arg(*size),
         Action::Map(op) => map(name, op)?,
+        Action::Timed(Expiry::Operations, op) => timed(name, op)?,
+        Action::Timed(Expiry::Server, op) => field_ttl(name, op)?,
         Action::Set(op) => set(name, op),
         Action::List(op) => list(name, op),
         Action::Sorted(op) => sorted(name, op)?,
@@ -164,6 +167,80 @@ fn map(name: &str, op: &MapOp) -> Result<Command> {
         MapOp::Add(field, by) => Command::of("HINCRBY", name).arg(field).arg(*by),
         MapOp::AddFloat(field, by) => Command::of("HINCRBYFLOAT", name).arg(field).arg(plain(*by)?),
         MapOp::Len => Command::of("HLEN", name),
+    })
+}
+
+/// The time of a life, or an empty text.
+fn optional_millis(time: Option<std::time::Duration>) -> String {
+    time.map(|time| millis(time).to_string()).unwrap_or_default()
+}
+
+/// A timed map whose entries expire by operations.
+fn timed(name: &str, op: &TimedOp) -> Result<Command> {
+    let living = |verb: &str, Life { ttl, idle }: Life| {
+        let call = Command::script(&SCRIPTS.timed, names::timed(name)).arg(verb).arg(names::tag(name));
+        call.arg(optional_millis(ttl)).arg(optional_millis(idle))
+    };
+    let call = |verb: &str| living(verb, Life::default());
+    Ok(match op {
+        TimedOp::Entries(op, life) => entries(op, |verb| living(verb, *life))?,
+        TimedOp::SetLife(field, life) => living("set_life", *life).arg(field),
+        TimedOp::Left(field) => call("left").arg(field),
+        TimedOp::Bound { entries, victim } => call("bound").arg(*entries).arg(match victim {
+            Victim::LeastRecentlyUsed => "LRU",
+            Victim::LeastFrequentlyUsed => "LFU",
+        }),
+        TimedOp::Evict { at_most, pause } => call("evict").arg(*at_most).arg(millis(*pause)),
+    })
+}
+
+/// Makes the events of a timed map be published.
+pub(crate) fn listen(name: &str) -> Command {
+    Command::script(&SCRIPTS.timed, names::timed(name)).arg("listen").arg(names::tag(name)).args(["", ""])
+}
+
+/// A page of the entries of a timed map.
+pub(crate) fn timed_page(name: &str, cursor: u64, about: usize) -> Command {
+    let page = Command::script(&SCRIPTS.timed, names::timed(name)).arg("page").arg(names::tag(name));
+    page.args(["", ""]).arg(cursor).arg(about)
+}
+
+/// A timed map whose entries the server lets expire.
+fn field_ttl(name: &str, op: &TimedOp) -> Result<Command> {
+    let unsupported = |what: &str| {
+        let message =
+            format!("a timed map whose entries the server lets expire has no {what}; use one without .native()");
+        Err(Error::new(ErrorKind::Unsupported, message))
+    };
+    let living = |verb: &str, life: Life| {
+        Command::script(&SCRIPTS.field_ttl, [name.to_owned()]).arg(optional_millis(life.ttl)).arg(verb)
+    };
+    match op {
+        TimedOp::Entries(_, Life { idle: Some(_), .. }) | TimedOp::SetLife(_, Life { idle: Some(_), .. }) => {
+            unsupported("idle times")
+        }
+        TimedOp::Entries(op @ (MapOp::Get(_) | MapOp::Remove(_) | MapOp::Take(_) | MapOp::Len), _) => map(name, op),
+        TimedOp::Entries(op, life) => entries(op, |verb| living(verb, *life)),
+        TimedOp::SetLife(field, life) => Ok(living("set_life", *life).arg(field)),
+        TimedOp::Left(field) => Ok(living("left", Life::default()).arg(field)),
+        TimedOp::Bound { .. } => unsupported("bound"),
+        TimedOp::Evict { .. } => unsupported("entries that must be removed"),
+    }
+}
+
+/// An operation on the entries of a timed map: `call` makes the call of its script with a verb.
+fn entries(op: &MapOp, call: impl Fn(&str) -> Command) -> Result<Command> {
+    Ok(match op {
+        MapOp::Get(fields) => call("get").args(fields),
+        MapOp::Put(entries) => call("put").args(entries.iter().flat_map(|(field, value)| [field, value])),
+        MapOp::Insert(field, value) => call("insert").arg(field).arg(value),
+        MapOp::InsertNew(field, value) => call("insert_new").arg(field).arg(value),
+        MapOp::Remove(fields) => call("remove").args(fields),
+        MapOp::Take(field) => call("take").arg(field),
+        MapOp::Swap { field, from, to } => call("swap").arg(field).optional(from.as_ref()).optional(to.as_ref()),
+        MapOp::Add(field, by) => call("HINCRBY").arg(field).arg(*by),
+        MapOp::AddFloat(field, by) => call("HINCRBYFLOAT").arg(field).arg(plain(*by)?),
+        MapOp::Len => call("len"),
     })
 }
 

@@ -13,7 +13,7 @@ use crate::{
     command::Command,
     hidden::{self, Hidden},
     names::{self, Helper},
-    read,
+    pack, read,
     scripts::SCRIPTS,
 };
 
@@ -24,17 +24,17 @@ pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor
     let scan = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(cursor).arg("COUNT").arg(about).to_owned();
     let (first, last) = (cursor, cursor.saturating_add(about as u64 - 1));
     let range = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(first).arg(last).to_owned();
-    let reply = one(
-        servers,
-        key,
-        match part {
-            Part::Entries | Part::Fields(_) => scan("HSCAN"),
-            Part::Members => scan("SSCAN"),
-            Part::Elements => range("LRANGE"),
-            Part::Scored => range("ZRANGE").arg("WITHSCORES").to_owned(),
-        },
-    )
-    .await?;
+    let command = match part {
+        Part::Entries | Part::Fields(_) => Some(scan("HSCAN")),
+        Part::Timed => None,
+        Part::Members => Some(scan("SSCAN")),
+        Part::Elements => Some(range("LRANGE")),
+        Part::Scored => Some(range("ZRANGE").arg("WITHSCORES").to_owned()),
+    };
+    let reply = match command {
+        Some(command) => one(servers, key, command).await?,
+        None => call(servers, &[pack::timed_page(key.as_str(), cursor, about)]).await?.pop().unwrap_or(Value::Nil),
+    };
     let position = |items: usize| (items == about).then(|| Cursor((cursor + items as u64).to_string()));
     if let Part::Scored = part {
         let (items, scores): (Vec<_>, Vec<_>) = read::scored(reply)?.into_iter().unzip();
@@ -45,7 +45,7 @@ pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor
         let items = values.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
         return Ok(Page { next: position(items.len()), items, scores: Vec::new() });
     }
-    let Ok([cursor, values]) = <[Value; 2]>::try_from(values) else { return Err(bad_cursor()) };
+    let Ok([cursor, values]) = <[Value; 2]>::try_from(values) else { return Err(read::unexpected()) };
     let cursor = String::from_utf8(read::bytes(cursor)?).map_err(|_| bad_cursor())?;
     let mut items = read::each(values)?.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
     if let Part::Fields(_) = part {
@@ -138,7 +138,7 @@ fn shown(key: &Key) -> Command {
 }
 
 /// The replies to these scripts, in one round trip to each server.
-async fn call(servers: &Servers, commands: &[Command]) -> Result<Vec<Value>> {
+pub(crate) async fn call(servers: &Servers, commands: &[Command]) -> Result<Vec<Value>> {
     if commands.is_empty() {
         return Ok(Vec::new());
     }
@@ -163,6 +163,7 @@ fn row(key: Key, reply: Value) -> Result<Option<ObjectRow>> {
         b"value" => Structure::Value,
         b"ids" => Structure::Ids,
         b"map" => Structure::Map,
+        b"timed map" => Structure::TimedMap,
         b"set" => Structure::Set,
         b"list" => Structure::List,
         b"sorted" => Structure::Sorted,

@@ -8,7 +8,7 @@ use bandog_core::{
     structures::{
         Action, BitsOp, BloomOp, BloomSizes, Bytes, CacheEntry, CacheOp, CounterOp, EntryId, FillId, FillState,
         FloatOp, GroupRow, JournalOp, ListOp, MapOp, MultimapOp, ObjectOp, Reply, SetOp, SortedOp, TakeOp,
-        TakenElement, Ttl, ValueOp,
+        TakenElement, TimedOp, Ttl, ValueOp,
     },
 };
 use bandog_redis_net::refusal;
@@ -22,10 +22,7 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
     match action {
         Action::Object(_, op) => match op {
             ObjectOp::Exists | ObjectOp::Delete | ObjectOp::Expire(_) | ObjectOp::Persist => flag(&value),
-            ObjectOp::Ttl => Ok(Reply::Ttl(match int(&value)? {
-                -2 => Ttl::Absent,
-                ms => u64::try_from(ms).map_or(Ttl::Unlimited, |ms| Ttl::Left(Duration::from_millis(ms))),
-            })),
+            ObjectOp::Ttl => ttl(&value),
         },
         Action::Value(op) => match op {
             ValueOp::Get | ValueOp::Take => optional(value).map(Reply::Bytes),
@@ -52,13 +49,19 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
             }
             _ => Err(unexpected()),
         },
-        Action::Map(op) => match op {
+        Action::Map(op) | Action::Timed(_, TimedOp::Entries(op, _)) => match op {
             MapOp::Get(_) => each(value)?.into_iter().map(optional).collect::<Result<_>>().map(Reply::Options),
             MapOp::Put(_) => Ok(Reply::Done),
             MapOp::Insert(..) | MapOp::Take(_) => optional(value).map(Reply::Bytes),
             MapOp::InsertNew(..) | MapOp::Swap { .. } => flag(&value),
             MapOp::Remove(_) | MapOp::Add(..) | MapOp::Len => int(&value).map(Reply::Int),
             MapOp::AddFloat(..) => float(&value).map(Reply::Float),
+        },
+        Action::Timed(_, op) => match op {
+            TimedOp::Left(_) => ttl(&value),
+            TimedOp::SetLife(..) => flag(&value),
+            TimedOp::Evict { .. } => int(&value).map(Reply::Int),
+            TimedOp::Bound { .. } | TimedOp::Entries(..) => Ok(Reply::Done),
         },
         Action::Set(op) => match op {
             SetOp::Insert(_) | SetOp::Remove(_) | SetOp::Len => int(&value).map(Reply::Int),
@@ -154,6 +157,11 @@ fn refused(error: &ServerError) -> Error {
     if refusal::is_wrong_type(error) || text.contains("WRONGTYPE") {
         return denied("the name has data of another structure");
     }
+    if text.to_lowercase().contains("unknown redis command") {
+        let message =
+            "this server has no times of fields; Redis has them since version 7.4, and Valkey since version 9";
+        return Error::new(ErrorKind::Unsupported, message);
+    }
     let found = NOT_APPLICABLE.iter().find(|(part, _)| text.contains(part));
     found.map_or_else(|| refusal::refused(error), |(_, message)| denied(message))
 }
@@ -232,6 +240,14 @@ fn flag(value: &Value) -> Result<Reply> {
 
 fn flags(value: Value) -> Result<Vec<bool>> {
     each(value)?.iter().map(|value| int(value).map(|number| number != 0)).collect()
+}
+
+/// A remaining time in ms: -1 is none, and -2 an object that does not exist.
+fn ttl(value: &Value) -> Result<Reply> {
+    Ok(Reply::Ttl(match int(value)? {
+        -2 => Ttl::Absent,
+        ms => u64::try_from(ms).map_or(Ttl::Unlimited, |ms| Ttl::Left(Duration::from_millis(ms))),
+    }))
 }
 
 fn index(value: &Value) -> Result<Reply> {

@@ -10,6 +10,7 @@ pub(crate) struct All {
     pub(crate) bloom: Script,
     pub(crate) cache: Script,
     pub(crate) describe: Script,
+    pub(crate) field_ttl: Script,
     pub(crate) hidden: Script,
     pub(crate) ids: Script,
     pub(crate) journal: Script,
@@ -17,6 +18,7 @@ pub(crate) struct All {
     pub(crate) map: Script,
     pub(crate) multimap: Script,
     pub(crate) take: Script,
+    pub(crate) timed: Script,
     pub(crate) value: Script,
     pub(crate) whole: Script,
 }
@@ -33,6 +35,7 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
     bloom: script!("bloom"),
     cache: script!("cache"),
     describe: script!("describe"),
+    field_ttl: script!("field_ttl"),
     hidden: script!("hidden"),
     ids: script!("ids"),
     journal: script!("group" "journal"),
@@ -40,12 +43,31 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
     map: script!("map"),
     multimap: script!("multimap"),
     take: script!("group" "take"),
+    timed: script!("timed"),
     value: script!("value"),
     whole: script!("whole"),
 });
 
 /// The scripts that each connection loads.
 pub(crate) fn all() -> Scripts {
-    let All { bits, bloom, cache, describe, hidden, ids, journal, list, map, multimap, take, value, whole } = &*SCRIPTS;
-    [bits, bloom, cache, describe, hidden, ids, journal, list, map, multimap, take, value, whole].into_iter().collect()
+    let All {
+        bits,
+        bloom,
+        cache,
+        describe,
+        field_ttl,
+        hidden,
+        ids,
+        journal,
+        list,
+        map,
+        multimap,
+        take,
+        timed,
+        value,
+        whole,
+    } = &*SCRIPTS;
+    [bits, bloom, cache, describe, field_ttl, hidden, ids, journal, list, map, multimap, take, timed, value, whole]
+        .into_iter()
+        .collect()
 }

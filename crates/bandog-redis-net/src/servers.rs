@@ -241,6 +241,20 @@ impl Servers {
         self.subscribe_or_poll(&Source::channel(channel, self.is_sharded()), sink).await
     }
 
+    /// As [`Servers::subscribe`], but a user without the right to subscribe gets an error.
+    ///
+    /// # Errors
+    /// As [`Servers::subscribe`]. `Denied`: the user has no right to subscribe, or the server refuses the login.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the subscriber is removed.
+    pub async fn subscribe_strictly(&self, channel: &str, sink: Sink) -> Result<Subscription> {
+        if let Kind::Cluster(cluster) = &self.kind {
+            cluster.ready().boxed().await?; // This finds out whether there are sharded channels.
+        }
+        self.subscribe_or_fail(&Source::channel(channel, self.is_sharded()), sink).await
+    }
+
     /// Calls the notifier after each change of this key by any client, and after the connection was lost. It can be called
     /// without a reason. If the user has no right to `CLIENT TRACKING`, the returned subscription is silent.
     ///
@@ -267,7 +281,11 @@ impl Servers {
             Channels::One(_) => sink,
             Channels::Matching(pattern) => sink.matching(pattern),
         };
-        match self.subscribe_to(&channels.into(), sink).await? {
+        self.subscribe_or_fail(&channels.into(), sink).await
+    }
+
+    async fn subscribe_or_fail(&self, source: &Source, sink: Sink) -> Result<Subscription> {
+        match self.subscribe_to(source, sink).await? {
             SubscribeResult::Subscribed(subscription) => Ok(subscription),
             SubscribeResult::Denied(error) => Err(error),
             SubscribeResult::Moved => Err(refusal::node_of_a_cluster()),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bandog_core::{
     Clock, Memory,
     structures::{
-        Action, BitCombine, BitField, BitsOp, Bytes, Combine, CounterOp, End, EntryId, FieldOp, JournalOp, Keep,
-        ListOp, MapOp, MultimapOp, ObjectOp, Op, Reply, Scores, SetOp, SetTtl, SortedOp, Source, Start, Structure,
-        Structures, TakeEnd, TakeOp, ValueOp, Values,
+        Action, BitCombine, BitField, BitsOp, Bytes, Combine, CounterOp, End, EntryId, Expiry, FieldOp, JournalOp,
+        Keep, Life, ListOp, MapOp, MultimapOp, ObjectOp, Op, Reply, Scores, SetOp, SetTtl, SortedOp, Source, Start,
+        Structure, Structures, TakeEnd, TakeOp, TimedOp, ValueOp, Values,
     },
 };
 
@@ -108,7 +108,8 @@ impl Random {
     /// A random operation, and the ids of its taken elements in the store.
     fn op<W: ObjectWorld>(&mut self, store: &Store<'_, W>) -> (Op, Vec<u64>) {
         // Mostly an object of the right structure, sometimes one of another.
-        let names = ["value", "map", "set", "list", "sorted", "set multimap", "list multimap", "journal", "bits"];
+        let names =
+            ["value", "map", "set", "list", "sorted", "set multimap", "list multimap", "journal", "bits", "timed map"];
         let which = self.random.usize(..names.len());
         let name = if self.random.u32(..40) == 0 { names[self.random.usize(..names.len())] } else { names[which] };
         // A store may keep the index of a multimap as a map, and does not distinguish them.
@@ -118,6 +119,7 @@ impl Random {
         if self.random.u32(..25) == 0 {
             let structure = match name {
                 "map" => Structure::Map,
+                "timed map" => Structure::TimedMap,
                 "set" => Structure::Set,
                 "list" => Structure::List,
                 "sorted" => Structure::Sorted,
@@ -154,6 +156,7 @@ impl Random {
             5 => Action::Multimap(Values::Set, self.multimap()),
             6 => Action::Multimap(Values::List, self.multimap()),
             7 => self.journal(&key, &mut ids),
+            9 => self.timed(),
             _ => self.bits(store.key("bits"), store.key("value")),
         };
         (Op { key, action }, ids)
@@ -175,8 +178,23 @@ impl Random {
         }
     }
 
+    fn timed(&mut self) -> Action {
+        let lives = [Life::default(), Life::ttl(LONG), Life::idle(LONG), Life { ttl: Some(LONG), idle: Some(LONG) }];
+        let life = lives[self.random.usize(..lives.len())];
+        let op = match self.random.u32(..8) {
+            0 => TimedOp::SetLife(self.bytes(), life),
+            1 => TimedOp::Left(self.bytes()),
+            _ => TimedOp::Entries(self.map_op(), life),
+        };
+        Action::Timed(Expiry::Operations, op)
+    }
+
     fn map(&mut self) -> Action {
-        Action::Map(match self.random.u32(..9) {
+        Action::Map(self.map_op())
+    }
+
+    fn map_op(&mut self) -> MapOp {
+        match self.random.u32(..9) {
             0 => MapOp::Get(self.some(Self::bytes)),
             1 => MapOp::Put(self.some(|random| (random.bytes(), random.bytes()))),
             2 => MapOp::Insert(self.bytes(), self.bytes()),
@@ -186,7 +204,7 @@ impl Random {
             6 => MapOp::Swap { field: self.bytes(), from: self.optional(), to: self.optional() },
             7 => MapOp::Add(self.bytes(), self.random.i64(-3..4)),
             _ => MapOp::Len,
-        })
+        }
     }
 
     fn set(&mut self, key: &bandog_core::Key, ids: &mut Vec<u64>) -> Action {

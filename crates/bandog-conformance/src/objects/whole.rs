@@ -5,8 +5,9 @@ use std::time::Duration;
 use bandog_core::{
     ErrorKind, Pattern,
     structures::{
-        Action, BloomOp, BloomSizes, Cursor, Elements, End, JournalOp, Keep, ListOp, MapOp, MultimapOp, ObjectOp,
-        ObjectState, Reply, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, Ttl, ValueOp, Values,
+        Action, BloomOp, BloomSizes, Cursor, Elements, End, Expiry, JournalOp, Keep, Life, ListOp, MapOp, MultimapOp,
+        ObjectOp, ObjectState, Reply, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, TimedOp, Ttl,
+        ValueOp, Values, Victim,
     },
 };
 use tokio::time::sleep;
@@ -29,6 +30,10 @@ async fn one_of_each<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<(&'static str,
     store.run("value", ValueOp::Set(b("v"), SetTtl::Clear)).await;
     store.run("ids", Action::Ids { size: 5 }).await;
     store.run("map", MapOp::Put(vec![(b("f"), b("v"))])).await;
+    let timed = |op| Action::Timed(Expiry::Operations, op);
+    let life = Life { ttl: Some(LONG), idle: Some(LONG) };
+    store.run("timed map", timed(TimedOp::Bound { entries: 5, victim: Victim::LeastRecentlyUsed })).await;
+    store.run("timed map", timed(TimedOp::Entries(MapOp::Put(vec![(b("f"), b("v"))]), life))).await;
     store.run("set", SetOp::Insert(all(["m"]))).await;
     store.run("sorted", SortedOp::InsertNew(1.0, b("m"))).await;
     store.run("set multimap", multimap(Values::Set)).await;
@@ -48,6 +53,7 @@ async fn one_of_each<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<(&'static str,
         ("value", Structure::Value),
         ("ids", Structure::Ids),
         ("map", Structure::Map),
+        ("timed map", Structure::TimedMap),
         ("set", Structure::Set),
         ("sorted", Structure::Sorted),
         ("set multimap", Structure::Multimap(Values::Set)),
@@ -142,6 +148,7 @@ pub async fn other_structures_are_refused<W: ObjectWorld>(world: &W) {
         ("set", SortedOp::Len.into()),
         ("sorted", take(FRONT).into()),
         ("value", multimap(Values::Set)),
+        ("value", Action::Timed(Expiry::Operations, TimedOp::Entries(MapOp::Len, Life::default()))),
         ("list", BloomOp::Create(BLOOM).into()),
     ] {
         let text = format!("{name}: {action:?}");

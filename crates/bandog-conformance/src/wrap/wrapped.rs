@@ -8,7 +8,9 @@ use bandog_core::{
     Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Profile, Reading, Records, Renewal, Result, Row, Step,
     Subscription, Swap, Swaps, Usage,
     messages::Messages,
-    structures::{CacheChanges, Cursor, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures},
+    structures::{
+        CacheChanges, Cursor, EntryEvents, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures,
+    },
 };
 
 use super::{Call, Hooks};
@@ -234,6 +236,10 @@ impl<H: Hooks, B: Backend> Structures for WrappedObjects<H, B> {
 
     async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription> {
         self.inner.track_cache(key, changes).await
+    }
+
+    async fn subscribe_entries(&self, key: &Key, events: EntryEvents) -> Result<Subscription> {
+        self.inner.subscribe_entries(key, events).await
     }
 
     async fn subscribe_elements(&self, key: &Key, from: Source, notifier: Notifier) -> Result<Subscription> {

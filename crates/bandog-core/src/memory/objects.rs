@@ -17,6 +17,7 @@ mod table;
 mod take;
 mod taken;
 mod terms;
+mod timed;
 mod value;
 
 use self::{
@@ -29,6 +30,7 @@ use self::{
     sorted::Sorted,
     taken::Taken,
     terms::{Ids, List, Map, Set, overflow},
+    timed::Timed,
 };
 pub(super) use self::{
     journal::wall_millis,
@@ -79,6 +81,7 @@ fn reply(objects: &mut Objects, Op { key, action }: &Op, now: Moment, wall: u64)
     let expires = object.expires;
     let reply = match action {
         Action::Journal(op) => journal(object, op, now, wall),
+        Action::Timed(_, op) => object.change(|timed: &mut Timed| timed.apply(op, now, &mut objects.events)),
         _ => apply(object, action, &mut objects.last_id, now),
     };
     objects.settle(key, expires);
@@ -108,8 +111,8 @@ fn apply(object: &mut Object, action: &Action, last_id: &mut u64, now: Moment) -
         Action::Bits(op) => object.change(|bits: &mut Bits| bits.apply(op)),
         Action::Bloom(op) => object.change(|bloom: &mut Option<Bloom>| bloom::apply(bloom, op)),
         Action::Take(op) => take::apply(object, op, last_id, now),
-        // These have the wall clock in addition.
-        Action::Journal(_) | Action::Cache(_) => Ok(Reply::Done),
+        // These need more than the object.
+        Action::Journal(_) | Action::Timed(..) | Action::Cache(_) => Ok(Reply::Done),
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     cache::CacheOp,
     journal::{GroupName, JournalOp},
     terms::{Bytes, Once},
+    timed::{Expiry, TimedOp},
 };
 use crate::Key;
 
@@ -57,6 +58,8 @@ pub enum Action {
     Journal(JournalOp),
     /// An operation on the elements that were taken out of a list, a set, a sorted set or a journal.
     Take(TakeOp),
+    /// An operation on a timed map.
+    Timed(Expiry, TimedOp),
     /// An operation on a cache.
     Cache(CacheOp),
 }
@@ -68,8 +71,10 @@ pub enum Structure {
     Value,
     /// Blocks of ids.
     Ids,
-    /// A map.
+    /// A map, or a timed map whose entries expire by the server.
     Map,
+    /// A timed map whose entries expire by operations.
+    TimedMap,
     /// A set, with its taken elements.
     Set,
     /// A list or a queue, with its taken elements.
@@ -93,6 +98,7 @@ impl Structure {
             Self::Value => "value",
             Self::Ids => "ids",
             Self::Map => "map",
+            Self::TimedMap => "timed map",
             Self::Set => "set",
             Self::List => "list",
             Self::Sorted => "sorted",

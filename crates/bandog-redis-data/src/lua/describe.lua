@@ -20,6 +20,8 @@ elseif kind == 'hash' then
         local values = redis.call('TYPE', ARGV[3] .. value).ok
         if values == 'set' or values == 'list' then return {values .. ' multimap', size, ttl} end
     end
+    local is_entry, _, of_entry = pcall(struct.unpack, 'dLc0', value or '')
+    if is_entry and #of_entry + 16 == #value then return {'timed map', size, ttl} end
     -- A mutex of Redisson has one field, and a read-write lock a field for its mode.
     local may_be_lock = size == 1 or ({read = true, write = true})[redis.call('HGET', key, 'mode')]
     return {'map', size, ttl, may_be_lock and redis.call('HSCAN', key, 0, 'COUNT', 64)[2] or {}}

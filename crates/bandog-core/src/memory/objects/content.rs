@@ -7,6 +7,7 @@ use super::{
     multimap::Multimap,
     sorted::Sorted,
     terms::{Ids, List, Map, Set},
+    timed::Timed,
 };
 use crate::structures::Bytes;
 
@@ -16,6 +17,7 @@ pub(super) enum Content {
     Value(Bytes),
     Ids(Ids),
     Map(Map),
+    Timed(Timed),
     Set(Set),
     List(List),
     Sorted(Sorted),
@@ -32,7 +34,15 @@ impl Content {
             Self::List(list) => list.len(),
             Self::Sorted(sorted) => sorted.len(),
             Self::Journal(journal) => journal.elements(),
-            Self::Value(_) | Self::Ids(_) | Self::Map(_) | Self::Multimap(_) | Self::Bloom(_) => 0,
+            Self::Value(_) | Self::Ids(_) | Self::Map(_) | Self::Timed(_) | Self::Multimap(_) | Self::Bloom(_) => 0,
+        }
+    }
+
+    /// Whether the object exists. The bound of a timed map without entries does not make one.
+    pub(super) fn exists(&self) -> bool {
+        match self {
+            Self::Timed(timed) => timed.exists(),
+            _ => true,
         }
     }
 }
@@ -84,7 +94,7 @@ macro_rules! options {
     )*};
 }
 
-collections!(Map, Set, List, Sorted, Multimap);
+collections!(Map, Timed, Set, List, Sorted, Multimap);
 options!(Value Bytes, Ids Ids, Bloom Bloom, Journal Journal);
 
 impl Structure for Bits {

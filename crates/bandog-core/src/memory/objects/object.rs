@@ -17,7 +17,7 @@ pub(super) struct Object {
 
 impl Object {
     pub(super) fn exists(&self) -> bool {
-        self.content.is_some() || !self.taken.is_empty()
+        self.content.as_ref().is_some_and(Content::exists) || !self.taken.is_empty()
     }
 
     /// The number of elements that can be taken.

@@ -10,7 +10,14 @@ use crate::{
 
 /// A page of an object. The cursor is the number of items on the earlier pages of a list or a sorted set; otherwise the last
 /// item of the earlier pages as hexadecimal text.
-pub(in super::super) fn page(objects: &Objects, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+pub(in super::super) fn page(
+    objects: &Objects,
+    key: &Key,
+    part: Part,
+    from: &Cursor,
+    about: usize,
+    now: Moment,
+) -> Result<Page> {
     let about = about.max(1);
     let content = objects.of_keys.get(key).and_then(|object| object.content.as_ref());
     let Some(content) = content else { return Ok(Page { items: Vec::new(), scores: Vec::new(), next: None }) };
@@ -23,6 +30,11 @@ pub(in super::super) fn page(objects: &Objects, key: &Key, part: Part, from: &Cu
         (Part::Fields(None), Content::Map(map)) => {
             let after = last()?;
             Ok(after_page(map.range::<[u8], _>(bounds(&after)), about, false))
+        }
+        (Part::Timed, Content::Timed(timed)) => {
+            let after = last()?;
+            let live = timed.live(now).filter(|(field, _)| after.as_ref().is_none_or(|after| *field > after));
+            Ok(after_page(live, about, true))
         }
         (Part::Fields(Some(values)), Content::Multimap(multimap)) if multimap.values() == values => {
             let after = last()?;
@@ -131,6 +143,7 @@ fn row(key: &Key, object: &Object, now: Moment) -> ObjectRow {
         Some(Content::Value(value)) => (Structure::Value, value.len()),
         Some(Content::Ids(_)) => (Structure::Ids, 1),
         Some(Content::Map(map)) => (Structure::Map, map.len()),
+        Some(Content::Timed(timed)) => (Structure::TimedMap, timed.live(now).count()),
         Some(Content::Set(set)) => (Structure::Set, set.len()),
         Some(Content::List(list)) => (Structure::List, list.len()),
         Some(Content::Sorted(sorted)) => (Structure::Sorted, sorted.len()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{cache::Cache, object::Object};
-use crate::{Key, Moment};
+use crate::{Key, Moment, structures::EntryEvent};
 
 /// All objects. Expired objects are removed before each operation.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub(in super::super) struct Objects {
     pub(super) caches: BTreeMap<Key, Cache>,
     /// The last id of a taken element.
     pub(super) last_id: u64,
+    /// The events of the present operation on a timed map.
+    pub(super) events: Vec<EntryEvent>,
 }
 
 impl Objects {
@@ -26,6 +28,11 @@ impl Objects {
                 self.of_keys.remove(&key);
             }
         }
+    }
+
+    /// The events of the last operation on a timed map.
+    pub(in super::super) fn take_events(&mut self) -> Vec<EntryEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// The number of elements of an object that can be taken.
@@ -47,7 +54,7 @@ impl Objects {
         let Some(object) = self.of_keys.get_mut(key) else { return };
         let exists = object.exists();
         let after = object.expires.filter(|_| exists);
-        if !exists && !object.taken.has_answers() {
+        if !exists && object.content.is_none() && !object.taken.has_answers() {
             self.of_keys.remove(key);
         }
         if before != after {

@@ -1,0 +1,101 @@
+//! Removes expired entries: one task for all timed maps of a grid.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_core::{
+    Key,
+    structures::{Action, Expiry, Op, Reply, TimedOp},
+};
+use tokio::runtime::Handle;
+
+use crate::store::Store;
+
+/// The time between two passes. Redisson's evictor begins with the same.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The time between two passes while a map has more expired entries than one removes.
+const SHORT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Maximum number of entries of a map that one pass removes.
+const AT_ONCE: u32 = 500;
+
+/// The timed maps of a grid that have handles, and the task that removes their expired entries.
+#[derive(Debug, Default)]
+pub(crate) struct Evictor {
+    maps: Mutex<HashMap<Key, Weak<Kept>>>,
+    runs: AtomicBool,
+}
+
+/// A timed map that has a handle.
+#[derive(Debug)]
+pub(crate) struct Kept;
+
+impl Evictor {
+    fn maps(&self) -> MutexGuard<'_, HashMap<Key, Weak<Kept>>> {
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a map, until the last copy of the result is dropped.
+    pub(crate) fn keep(&self, key: &Key) -> Arc<Kept> {
+        let mut maps = self.maps();
+        if let Some(kept) = maps.get(key).and_then(Weak::upgrade) {
+            return kept;
+        }
+        maps.retain(|_, kept| kept.strong_count() > 0);
+        let kept = Arc::new(Kept);
+        maps.insert(key.clone(), Arc::downgrade(&kept));
+        kept
+    }
+
+    /// Runs the task on the runtime of the caller, if it does not run.
+    pub(crate) fn run(&self, store: &Arc<Store>, _: &Kept) {
+        if self.runs.load(Relaxed) {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !self.runs.swap(true, Relaxed) {
+            let running = Running(Arc::downgrade(store));
+            drop(runtime.spawn(async move { evict(&running.0).await }));
+        }
+    }
+}
+
+/// The task that runs. If it ends, also because its runtime does, the next call starts another one.
+struct Running(Weak<Store>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(store) = self.0.upgrade() {
+            store.evictor.runs.store(false, Relaxed);
+        }
+    }
+}
+
+/// Removes expired entries until there is no map.
+async fn evict(store: &Weak<Store>) {
+    let mut pause = PAUSE;
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(store) = store.upgrade() else { return };
+        let keys: Vec<_> = {
+            let mut maps = store.evictor.maps();
+            maps.retain(|_, kept| kept.strong_count() > 0);
+            maps.keys().cloned().collect()
+        };
+        if keys.is_empty() {
+            return;
+        }
+        let evict = TimedOp::Evict { at_most: AT_ONCE, pause: PAUSE * 9 / 10 };
+        let op = |key: &Key| Op::new(key, Action::Timed(Expiry::Operations, evict.clone()));
+        let replies = store.run(&keys.iter().map(op).collect::<Vec<_>>(), 0).await;
+        let is_full = |reply: &_| matches!(reply, Ok(Reply::Int(removed)) if *removed >= i64::from(AT_ONCE));
+        pause = if replies.iter().any(is_full) { SHORT_PAUSE } else { PAUSE };
+    }
+}
