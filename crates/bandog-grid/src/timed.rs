@@ -105,8 +105,8 @@ impl<K, V, C: Codec> TimedMap<K, V, C> {
     /// Valkey since version 9. Expired entries are removed also if no program runs. It is another layout, so all programs must
     /// use it for this map.
     ///
-    /// Idle times, bounds and events are `ErrorKind::Unsupported`, and so is every write with a ttl on an older server, which
-    /// changes nothing.
+    /// Idle times, bounds and events are `ErrorKind::Unsupported`, and on an older server so are writes with a ttl, swaps and
+    /// updates, which change nothing then.
     #[must_use]
     pub fn native(mut self) -> Self {
         self.map.object.structure = Structure::Map;

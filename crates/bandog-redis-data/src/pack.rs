@@ -220,6 +220,8 @@ fn field_ttl(name: &str, op: &TimedOp) -> Result<Command> {
             unsupported("idle times")
         }
         TimedOp::Entries(op @ (MapOp::Get(_) | MapOp::Remove(_) | MapOp::Take(_) | MapOp::Len), _) => map(name, op),
+        // A written field has no time any more, and an addition keeps that of a field.
+        TimedOp::Entries(op, Life { ttl: None, .. }) if !matches!(op, MapOp::Swap { .. }) => map(name, op),
         TimedOp::Entries(op, life) => entries(op, |verb| living(verb, *life)),
         TimedOp::SetLife(field, life) => Ok(living("set_life", *life).arg(field)),
         TimedOp::Left(field) => Ok(living("left", Life::default()).arg(field)),

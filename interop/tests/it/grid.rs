@@ -12,9 +12,17 @@
 //! - Trap 5, a delayed queue moves only while a client holds it: there is no delayed queue.
 //! - Trap 6, a pattern subscription breaks adders and local caches: bandog makes none:
 //!   `traps::a_wait_ends_and_blocks_no_connection`.
-//! - Traps 7, 8, 9, 10, entries, ttls and events of `RMapCache`: there is no `RMapCache`.
-//! - Trap 11, `RMapCacheNative` on Redis 7.0: there are no fields with a ttl.
-//! - Trap 12, scores that mean "never" are rounded: there is no `RSetCache`; no ttl of a multimap means "never".
+//! - Trap 7, `putIfAbsent` of Java gives an entry a time at which it is idle: such a time ends no entry without an idle time, and
+//!   bandog removes it: `grid/timed::an_idle_time_of_an_entry_without_one_is_no_end`.
+//! - Trap 8, `expireIfNotSet` of Java deletes an `RMapCache` at once: bandog sends times that begin now:
+//!   `both_ways::timed_maps_go_both_ways`.
+//! - Trap 9, the size counts dead entries, and nothing evicts without a holder: law `timed_entries_expire`;
+//!   `grid/timed::expired_entries_are_removed_without_a_call`, and docs/grid.md says what stays.
+//! - Trap 10, `has-listeners` is never unset: it is so for bandog too; events of expired entries do not depend on receivers: law
+//!   `timed_map_reports_its_changes`.
+//! - Trap 11, `RMapCacheNative` on Redis 7.0 writes without a ttl: `grid/timed::the_server_removes_entries_of_a_native_map`.
+//! - Trap 12, scores that mean "never" are rounded: there is no `RSetCache`; a time of an entry beyond 9e15 ms is none, and a
+//!   member that is no entry is ignored.
 //! - Trap 13, a Bloom filter with other sizes answers wrongly; its bits lack the ttl:
 //!   `traps::a_bloom_filter_with_other_sizes_is_refused_and_not_read`,
 //!   `traps::bits_that_outlive_a_bloom_filter_are_not_those_of_the_next_one`.

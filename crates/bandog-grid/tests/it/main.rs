@@ -8,6 +8,7 @@ mod dropped;
 mod faults;
 mod journal;
 mod queue;
+mod timed;
 mod topics;
 
 use std::time::Duration;

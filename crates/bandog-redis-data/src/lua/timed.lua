@@ -40,7 +40,7 @@ local function end_of(field, its_idle)
     return math.min(at, tonumber(redis.call('ZSCORE', idle_ends, field)) or math.huge)
 end
 
--- The value and the idle time of an entry, or nil. One that has expired is removed, and the second result is true.
+-- The value and the idle time of an entry, or nil. One that has expired is removed, and the third result is true.
 local function find(field)
     local bytes = redis.call('HGET', map, field)
     if not bytes then return nil end
@@ -48,7 +48,7 @@ local function find(field)
     if end_of(field, its_idle) > now then return value, its_idle end
     publish('expired', field, value)
     drop(field)
-    return nil, true
+    return nil, nil, true
 end
 
 local function touch(field, its_idle)
@@ -126,7 +126,7 @@ local function evict(at_most)
     local removed = 0
     for _, key in ipairs({ends, idle_ends}) do
         for _, field in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, at_most - removed)) do
-            local value, has_expired = find(field)
+            local value, _, has_expired = find(field)
             if has_expired then
                 removed = removed + 1
             elseif value then -- Java leaves such times of entries that live.
@@ -211,9 +211,11 @@ elseif verb == 'listen' then
 elseif verb == 'evict' then
     -- ARGV[5] the maximum number, ARGV[6] the pause in ms
     local latch, at_most = 'redisson__execute_task_once_latch:' .. tag, tonumber(ARGV[5])
+    if redis.call('EXISTS', ends, idle_ends) == 0 then return 0 end
     if not redis.call('SET', latch, 1, 'NX', 'PX', ARGV[6]) then return -1 end
     local removed = evict(at_most)
-    if removed == at_most then redis.call('DEL', latch) end -- There may be more.
+    -- There may be more, or there is nothing left.
+    if removed == at_most or redis.call('EXISTS', map) == 0 then redis.call('DEL', latch) end
     return removed
 elseif verb == 'len' then
     evict(1000)

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bandog::grid::{
-    BitSet, Bloom, Counter, Deque, EntryId, FloatCounter, Ids, Journal, List, Map, Multimap, Set, SortedSet, Ttl, Value,
+    BitSet, Bloom, Counter, Deque, EntryId, FloatCounter, Ids, Journal, Life, List, Map, MapEvent, Multimap, Set,
+    SortedSet, TimedMap, Ttl, Value, Victim,
 };
 use bandog_testkit::eventually_async;
 use futures_util::StreamExt;
@@ -179,6 +180,107 @@ async fn maps<C: Texts>(side: &Side, codec: &str, c: C) {
     }
     check_whole!(side, map, kind,
         theirs: side.java(kind, "put", name, &["sa", "sb"]), ours: map.put("a", "b").await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timed_maps_go_both_ways() {
+    let side = Side::start(1).await;
+    each_codec!(&side, timed_maps);
+}
+
+async fn timed_maps<C: Texts>(side: &Side, codec: &str, c: C) {
+    let (kind, name) = (&*format!("timed {codec}"), &*format!("timed-{codec}"));
+    let map: TimedMap<String, String, C> = side.grid().timed_map(name).unwrap().codec(c);
+    let left = |key: &str| side.java(kind, "left", name, &[&s(key)])[1..].parse::<i64>().unwrap();
+    for text in TEXTS {
+        assert_eq!(side.java(kind, "put-for", name, &[&s(text), &s(text), "3600000", "0"]), "null");
+        assert_eq!(map.get(*text).await.unwrap().as_deref(), Some(*text), "{kind}");
+        assert!(matches!(map.left(*text).await.unwrap(), Ttl::Left(left) if left <= HOUR), "{kind}");
+        map.update(*text, |old| old.map(|old| old + "+")).await.unwrap();
+        assert_eq!(side.java(kind, "get", name, &[&s(text)]), format!("s{text}+"));
+        assert!((3_000_000..=3_600_000).contains(&left(text)), "{kind}: the entry keeps its life");
+        assert_eq!(side.java(kind, "replace", name, &[&s(text), &format!("s{text}+"), "sz"]), "btrue", "{kind} {text}");
+        let idle = Life { ttl: None, idle: Some(HOUR) };
+        assert_eq!(map.insert_for(*text, *text, idle).await.unwrap().as_deref(), Some("z"));
+        assert!((3_000_000..=3_600_000).contains(&left(text)), "{kind}: the idle time");
+        map.put(*text, *text).await.unwrap();
+        assert_eq!((left(text), map.left(*text).await.unwrap()), (-1, Ttl::Unlimited), "a write without a life");
+    }
+    let mut ours = map.to_vec(100).await.unwrap();
+    ours.sort();
+    let theirs = side.java_texts(kind, "all", name, &[]);
+    let mut theirs: Vec<_> = theirs.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    theirs.sort();
+    assert_eq!((ours.len(), &ours), (TEXTS.len(), &theirs));
+    assert_eq!(side.java(kind, "remove", name, &["s5"]), "s5");
+    assert!(map.remove("k1").await.unwrap());
+    assert_eq!((map.contains("5").await.unwrap(), side.java(kind, "get", name, &["sk1"])), (false, "null".into()));
+    locks_of_entries(side, kind, &map, "a").await;
+    check_whole!(side, map, kind,
+        theirs: side.java(kind, "put-for", name, &["sa", "sb", "3600000", "3600000"]),
+        ours: map.put_for("a", "b", Life { ttl: Some(HOUR), idle: Some(HOUR) }).await.unwrap());
+    check_whole!(side, map, kind,
+        theirs: side.java(kind, "put", name, &["sa", "sb"]), ours: map.put("a", "b").await.unwrap());
+    entries_end(side, kind, &map).await;
+    bounds(side, kind, &map).await;
+}
+
+/// An entry of each side ends for both, and both sides hear it once.
+async fn entries_end<C: Texts>(side: &Side, kind: &str, map: &TimedMap<String, String, C>) {
+    let name = map.name();
+    assert_eq!(side.java(kind, "listen", name, &[]), "listening");
+    let mut events = map.events().await.unwrap();
+    side.java(kind, "put-for", name, &["stheirs", "s1", "40", "0"]);
+    map.put_for("ours", "1", Life::idle(SHORT)).await.unwrap();
+    map.put("ever", "1").await.unwrap();
+    side.java(kind, "put", name, &["sever", "s2"]);
+    map.remove("ever").await.unwrap();
+    tokio::time::sleep(SHORT * 2).await; // Reads would begin the idle time again.
+    assert_eq!((side.java(kind, "get", name, &["sours"]), map.get("theirs").await.unwrap()), ("null".into(), None));
+    let expected =
+        ["+theirs=1", "+ours=1", "+ever=1", "~ever=1>2", "-ever=2", "!ours=1", "!theirs=1"].map(str::to_owned);
+    let mut ours = Vec::new();
+    while ours.len() < expected.len() {
+        let event = tokio::time::timeout(SOON, events.next()).await.expect("an event in time").expect("an open stream");
+        ours.push(match event {
+            MapEvent::Created { key, value } => format!("+{key}={value}"),
+            MapEvent::Updated { key, value, old } => format!("~{key}={old}>{value}"),
+            MapEvent::Removed { key, value } => format!("-{key}={value}"),
+            MapEvent::Expired { key, value } => format!("!{key}={value}"),
+            other => panic!("{other:?}"),
+        });
+    }
+    // The two ends have no order, and Java may hear of several entries in another order.
+    let sorted = |mut events: Vec<String>| {
+        events.sort();
+        events
+    };
+    assert_eq!(sorted(ours), sorted(expected.to_vec()), "{kind}");
+    eventually_async(SOON, async || {
+        let theirs = sorted(side.java_texts(kind, "events", name, &[]));
+        if theirs == sorted(expected.to_vec()) { Ok(()) } else { Err(theirs) }
+    })
+    .await;
+    map.delete().await.unwrap();
+}
+
+/// A bound of each side holds for the other.
+async fn bounds<C: Texts>(side: &Side, kind: &str, map: &TimedMap<String, String, C>) {
+    let name = map.name();
+    for (bound, mode) in [("2", "LRU"), ("2", "LFU")] {
+        side.java(kind, "bound", name, &[bound, mode]);
+        for number in 0..5 {
+            map.put(&*number.to_string(), "1").await.unwrap();
+        }
+        assert_eq!(map.len().await.unwrap(), 2, "{kind} {mode}");
+    }
+    map.bound(3, Victim::LeastRecentlyUsed).await.unwrap();
+    for number in 0..5 {
+        side.java(kind, "put", name, &[&s(&number.to_string()), "s1"]);
+    }
+    assert_eq!(map.len().await.unwrap(), 3, "{kind}");
+    assert!(map.contains("4").await.unwrap());
+    map.delete().await.unwrap();
 }
 
 /// A lock that one side holds for a key is busy for the other.

@@ -10,6 +10,7 @@ mod queue;
 use std::{
     collections::BTreeSet,
     env, fs,
+    ops::Deref,
     time::{Duration, Instant},
 };
 
@@ -23,7 +24,7 @@ use bandog::{
 use bandog_interop::counter::Counter;
 use tokio::task::JoinHandle;
 
-use super::side::{Side, Texts, s};
+use super::side::{HOUR, Side, Texts, s};
 use crate::{counter_file::CounterFile, neighbour::PendingAnswer};
 
 /// The number of JVMs, and of clients of bandog.
@@ -213,22 +214,32 @@ fn lines(path: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn updates_of_maps_lose_no_addition() {
     let side = Side::start(SIDES).await;
-    updates(&side, "kryo5", "l", Kryo5).await;
-    updates(&side, "text", "s", Text).await;
-    updates(&side, "typed-json", "i", TypedJson).await;
-    updates(&side, "text-json", "i", TextJson).await;
-    updates(&side, "text", "+", Text).await;
+    for kind in ["map", "timed"] {
+        updates(&side, kind, "kryo5", "l", Kryo5).await;
+        updates(&side, kind, "text", "s", Text).await;
+        updates(&side, kind, "typed-json", "i", TypedJson).await;
+        updates(&side, kind, "text-json", "i", TextJson).await;
+        updates(&side, kind, "text", "+", Text).await;
+    }
 }
 
-async fn updates<C>(side: &Side, codec: &str, letter: &str, c: C)
+/// A map of this kind.
+fn map_of<C: bandog::grid::codec::Codec>(grid: &Grid, kind: &str, name: &str, codec: C) -> Map<String, i64, C> {
+    match kind {
+        "timed" => grid.timed_map(name).unwrap().codec(codec).lasting(HOUR).unwrap().deref().clone(),
+        _ => grid.map(name).unwrap().codec(codec),
+    }
+}
+
+async fn updates<C>(side: &Side, kind: &'static str, codec: &str, letter: &str, c: C)
 where
     C: Decode<i64> + Encode<i64> + bandog::grid::codec::Codec<Keys: Encode<str> + Encode<String>>,
 {
-    let name = format!("map-{codec}-{letter}");
-    let theirs = side.their_storms(&format!("map {codec}"), &name, |_| vec![letter.to_owned()]);
+    let name = format!("{kind}-{codec}-{letter}");
+    let theirs = side.their_storms(&format!("{kind} {codec}"), &name, |_| vec![letter.to_owned()]);
     let (of, codec) = (name.clone(), c.clone());
     let ours = side.our_storms(move |grid: Grid, _: usize, sum: i64| {
-        let map: Map<String, i64, C> = grid.map(&of).unwrap().codec(codec.clone());
+        let map = map_of(&grid, kind, &of, codec.clone());
         async move {
             let key = format!("k{}", random(4));
             match map.update(&key, |old| Some(old.unwrap_or_default() + 1)).await {
@@ -240,7 +251,7 @@ where
     });
     let (ours, theirs) = (reports(ours).await, answers(theirs));
     let sum = ours.iter().sum::<i64>() + theirs.iter().map(|sum| number(sum)).sum::<i64>();
-    let map: Map<String, i64, C> = side.grid().map(&name).unwrap().codec(c);
+    let map = map_of(side.grid(), kind, &name, c);
     let mut found = 0;
     for key in 0..4 {
         found += map.get(&format!("k{key}")).await.unwrap().expect("an entry");

@@ -91,7 +91,9 @@ impl Side {
 
     /// The keys of this object.
     pub(crate) fn keys_of(&self, name: &str) -> Vec<String> {
-        self.server.keys().into_iter().filter(|key| key.contains(name)).collect()
+        // The latch of the evictors of both sides is there for seconds, whether the object exists or not.
+        let is_latch = |key: &str| key.starts_with("redisson__execute_task_once_latch:");
+        self.server.keys().into_iter().filter(|key| key.contains(name) && !is_latch(key)).collect()
     }
 }
 

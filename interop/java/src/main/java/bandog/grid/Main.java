@@ -46,6 +46,11 @@ public final class Main {
     private static void addKinds(Map<String, Kind> kinds, RedissonClient redisson, String suffix, Codec codec) {
         kinds.put("bucket" + suffix, (verb, name, words) -> Buckets.obey(redisson.getBucket(name, codec), verb, words));
         kinds.put("map" + suffix, (verb, name, words) -> Maps.obey(redisson.getMap(name, codec), verb, words));
+        Map<String, TimedMaps> timed = new java.util.concurrent.ConcurrentHashMap<>();
+        kinds.put("timed" + suffix, (verb, name, words) ->
+                // A map has its listeners, so all commands for a name use one. Each test has a name.
+                timed.computeIfAbsent(name, each -> new TimedMaps(redisson.getMapCache(each, codec)))
+                        .obey(verb, words));
         kinds.put("set" + suffix, (verb, name, words) -> Sets.obey(redisson.getSet(name, codec), verb, words));
         kinds.put("list" + suffix, (verb, name, words) -> Lists.obey(redisson.getList(name, codec), verb, words));
         kinds.put("sorted" + suffix, (verb, name, words) ->
