@@ -16,6 +16,7 @@ const PAGE: &str = "docs/GUARANTEES.md";
 /// Pages with promises in their section "Promises".
 const OTHERS: &[&str] = &[
     "docs/grid.md",
+    "docs/caching.md",
     "docs/redis.md",
     "docs/redis-quorum.md",
     "docs/redisson.md",

@@ -15,8 +15,8 @@ use clap::Subcommand;
 use self::{
     call::{Limit, Of, apply},
     verbs::{
-        BitsVerb, BloomVerb, CounterVerb, JournalVerb, ListVerb, MapVerb, MultimapVerb, SetVerb, SortedVerb, TopicVerb,
-        ValueVerb,
+        BitsVerb, BloomVerb, CounterVerb, JournalVerb, ListVerb, MapVerb, MultimapVerb, SetVerb, SortedVerb, Timed,
+        TopicVerb, ValueVerb,
     },
 };
 use crate::{durations, exit_code::ExitCode, fault::Fault};
@@ -102,10 +102,13 @@ Examples:
   bandog grid map stock get apple
   bandog grid map stock list | sort              KEY<TAB>VALUE
   bandog grid map owners insert-new job-7 \"$HOSTNAME\" && ./job-7
-  bandog grid map stock list --json | jq -r 'select(.value == \"0\") | .key'")]
+  bandog grid map stock list --json | jq -r 'select(.value == \"0\") | .key'
+  bandog grid map sessions put ann 7 --timed --idle 30m")]
     Map {
         #[command(flatten)]
         of: Of<MapVerb>,
+        #[command(flatten)]
+        timed: Timed,
         #[command(flatten)]
         limit: Limit,
     },
@@ -217,7 +220,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     match &args.object {
         Object::Value { of, ttl } => apply(of, async |it| verbs::value(it, of.verb, *ttl).await),
         Object::Counter { of, ttl } => apply(of, async |it| verbs::counter(it, of.verb, *ttl).await),
-        Object::Map { of, limit } => apply(of, async |it| verbs::map(it, of.verb, *limit).await),
+        Object::Map { of, timed, limit } => apply(of, async |it| verbs::map(it, of.verb, timed, *limit).await),
         Object::Set { of, limit } => apply(of, async |it| verbs::set(it, of.verb, *limit).await),
         Object::List { of, limit } => apply(of, async |it| verbs::list(it, of.verb, *limit).await),
         Object::Sorted { of, limit } => apply(of, async |it| verbs::sorted(it, of.verb, *limit).await),

@@ -48,7 +48,7 @@ impl Object {
         let (object, verb) = match structure {
             Structure::Value | Structure::Ids => ("value", "get"),
             Structure::Map => ("map", "list"),
-            Structure::TimedMap => ("timed", "list"),
+            Structure::TimedMap => ("map", "list --timed"),
             Structure::Set => ("set", "list"),
             Structure::List if is_queue => ("queue", "list"),
             Structure::List => ("list", "list"),

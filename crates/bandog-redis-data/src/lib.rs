@@ -7,6 +7,11 @@
 //! `bandog:ops:{name}`. All of them are in the slot of the object. The last two expire; the others have the ttl of the object
 //! and are empty when no element is taken.
 //!
+//! The expired entries of a timed map are removed by the calls that use them, and by [`TimedOp::Evict`], as Redisson's clients
+//! do.
+//!
+//! [`TimedOp::Evict`]: bandog_core::structures::TimedOp::Evict
+//!
 //! Messages are published on channels with PUBLISH or SPUBLISH, as Redisson's topics do.
 //!
 //! This crate is a part of `bandog`. It has no stable API of its own.

@@ -1,16 +1,16 @@
 //! The verbs of all types but queues.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use bandog::{
     Error,
-    grid::{Bloom, Entry, EntryId, Event, GroupRow, Multimap, codec::Bytes},
+    grid::{Bloom, Entry, EntryId, Event, GroupRow, Life, Multimap, codec::Bytes},
 };
 use clap::ValueEnum;
 use futures_util::{Stream, StreamExt};
 
 use super::call::{Call, Limit, Trouble};
-use crate::{console::report, exit_code::ExitCode, fault::Fault};
+use crate::{console::report, durations, exit_code::ExitCode, fault::Fault};
 
 type Result<T = (), E = Trouble> = std::result::Result<T, E>;
 /// The bytes of a key, a value or an element. The command itself reads and writes them.
@@ -52,6 +52,20 @@ pub(super) enum MapVerb {
     Len,
     /// Print the entries, in no order.
     List,
+}
+
+/// The options of a map whose entries expire.
+#[derive(Debug, clap::Args)]
+pub(super) struct Timed {
+    /// The map is one whose entries expire (Redisson: RMapCache).
+    #[arg(long)]
+    timed: bool,
+    /// With --timed and a verb that writes: the entry expires after this time.
+    #[arg(long, value_name = "DUR", value_parser = durations::lease, requires = "timed")]
+    ttl: Option<Duration>,
+    /// With --timed and a verb that writes: the entry expires when it was not read or written for this time.
+    #[arg(long, value_name = "DUR", value_parser = durations::lease, requires = "timed")]
+    idle: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -205,8 +219,16 @@ pub(super) async fn counter(it: &mut Call<'_>, verb: CounterVerb, ttl: Option<Du
     Ok(())
 }
 
-pub(super) async fn map(it: &mut Call<'_>, verb: MapVerb, limit: Limit) -> Result {
-    let map = it.grid.map::<Raw, Raw>(it.name)?.codec(Bytes);
+pub(super) async fn map(it: &mut Call<'_>, verb: MapVerb, timed: &Timed, limit: Limit) -> Result {
+    let writes = matches!(verb, MapVerb::Put | MapVerb::Insert | MapVerb::InsertNew);
+    let life = Life { ttl: timed.ttl, idle: timed.idle };
+    if life != Life::default() && !writes {
+        return Err(Fault::usage("--ttl and --idle belong to `put`, `insert` and `insert-new`").into());
+    }
+    let map = match timed.timed {
+        true => it.grid.timed_map::<Raw, Raw>(it.name)?.codec(Bytes).lasting(life)?.deref().clone(),
+        false => it.grid.map::<Raw, Raw>(it.name)?.codec(Bytes),
+    };
     match verb {
         MapVerb::Get => {
             let value = map.get(&it.words.key()?).await?;
