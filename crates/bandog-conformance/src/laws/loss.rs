@@ -125,17 +125,24 @@ pub async fn release_after_loss<W: World>(world: &W) -> Law {
 /// is notified of the loss.
 pub async fn force_unlock<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
-    let guard = take(&a, NAME).await?;
-    let waiting = start_waiter(&b).await;
-    world.forget(NAME).await?;
-    // The removal sends no notification. The waiter polls within a second, and then finds the free lock.
-    let next = guard_of_waiter(waiting, Duration::from_secs(1) + world.slack()).await?;
-    within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
-    assert!(next.fence() > guard.fence());
-    assert_eq!(error_kind(guard.release().await), Some(ErrorKind::Lost));
-    a.idle().await;
-    assert!(!is_free(&a, NAME).await?);
-    next.release().await?;
-    nothing_left(world, &[&a, &b]).await;
-    Ok(())
+    for _ in 0..5 {
+        let guard = take(&a, NAME).await?;
+        let waiting = start_waiter(&b).await;
+        world.forget(NAME).await?;
+        // The removal sends no notification. The waiter polls within a second, and then finds the free lock.
+        let next = guard_of_waiter(waiting, Duration::from_secs(1) + world.slack()).await?;
+        within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
+        assert!(next.fence() > guard.fence());
+        assert_eq!(error_kind(guard.release().await), Some(ErrorKind::Lost));
+        a.idle().await;
+        if is_free(&a, NAME).await? {
+            // On a loaded machine, the lease can be over before the removal, which then removes the hold of the waiter.
+            assert_eq!(error_kind(next.release().await), Some(ErrorKind::Lost));
+            continue;
+        }
+        next.release().await?;
+        nothing_left(world, &[&a, &b]).await;
+        return Ok(());
+    }
+    panic!("the lock was free five times, although the waiter had got it");
 }
