@@ -90,6 +90,7 @@ macro_rules! each_object_law {
             counter_adds_once_with_an_id float_counter_adds_and_prints_plain_decimals ids_come_in_blocks
             map_writes_and_reads_fields map_insert_answers_with_the_former_value map_swap_compares_bytes map_adds
             map_pages_contain_each_entry map_without_fields_does_not_exist
+            map_reports_its_changes
             multimap_of_sets_keeps_each_value_once multimap_of_lists_keeps_the_order multimap_keys_expire
             multimap_leaves_nothing_behind multimap_removes_expired_keys multimap_keys_made_later_expire_with_it
             set_inserts_and_removes set_random_members_are_different set_combines_with_others set_moves_members

@@ -29,8 +29,8 @@ use crate::{
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
     structures::{
-        Action, CacheChange, CacheChanges, CacheOp, Cursor, EntryEvents, EntryKey, ObjectRow, ObjectState, Op, Page,
-        Part, Reply, Source, Structures,
+        Action, CacheChange, CacheChanges, CacheOp, Cursor, EntryEvents, EntryKey, MapChange, MapChanges, ObjectRow,
+        ObjectState, Op, Page, Part, Reply, Source, Structures,
     },
 };
 
@@ -71,6 +71,8 @@ struct MemoryState {
     element_subscribers: Subscribers,
     /// Those that get the changes of each cache.
     cache_subscribers: Receivers<CacheChanges>,
+    /// Those that get the changes of each map.
+    map_subscribers: Receivers<MapChanges>,
     /// Those that get the events of each timed map.
     entry_subscribers: Receivers<EntryEvents>,
     subscribers: Subscribers,
@@ -305,7 +307,8 @@ impl Structures for Memory {
             match &op.action {
                 Action::Cache(action) => state.report_change(&op.key, action),
                 Action::Timed(..) => state.report_events(&op.key),
-                _ => {}
+                Action::Map(op) | Action::Copied(op) if op.written().next().is_none() => {}
+                _ => state.map_subscribers.of(&op.key).for_each(|changes| changes.report(MapChange::Any)),
             }
             reply
         };
@@ -345,6 +348,16 @@ impl Structures for Memory {
         let shared = self.clone();
         Ok(Subscription::new(move || {
             let removed = shared.state().cache_subscribers.remove(&id);
+            drop(removed);
+        }))
+    }
+
+    async fn track_map(&self, key: &Key, changes: MapChanges) -> Result<Subscription> {
+        changes.report(MapChange::Any);
+        let id = self.state().map_subscribers.add(key, changes);
+        let shared = self.clone();
+        Ok(Subscription::new(move || {
+            let removed = shared.state().map_subscribers.remove(&id);
             drop(removed);
         }))
     }

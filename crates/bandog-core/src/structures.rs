@@ -4,6 +4,7 @@
 //! Operations are data ([`Op`]), so a batch is a slice of operations. The memory backend is the reference.
 
 mod cache;
+mod copies;
 mod journal;
 mod op;
 mod reply;
@@ -16,6 +17,7 @@ use async_trait::async_trait;
 
 pub use self::{
     cache::{BeginWhen, CacheChange, CacheChanges, CacheEntry, CacheOp, EntryKey, FillId, FillState, NewEntry},
+    copies::{MapChange, MapChanges},
     journal::{EntryId, GroupName, GroupRow, JournalOp, Keep, Start},
     op::{
         Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Combine, CounterOp, End, FieldOp, FloatOp, ListOp,
@@ -137,6 +139,13 @@ pub trait Structures: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Structures::run`].
     async fn describe(&self, key: &Key) -> Result<Vec<ObjectState>>;
+
+    /// Reports each change of a map by any program, until the subscription is dropped. The first report is
+    /// [`MapChange::Any`], as soon as changes are reported. A backend may report more than what has changed.
+    ///
+    /// # Errors
+    /// As [`Structures::run`].
+    async fn track_map(&self, key: &Key, changes: MapChanges) -> Result<Subscription>;
 
     /// Gives the changes of the entries of a timed map to `events`, until the subscription is dropped. The subscription is
     /// renewed after each loss of the connection, with an [`EntryEvent::Gap`].

@@ -2,7 +2,6 @@
 
 mod error;
 mod keeper;
-mod near;
 mod request;
 mod settings;
 mod shared;
@@ -19,13 +18,17 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 use self::{
     error::Failure,
-    near::Near,
     request::{Load, Loading, Request, Wants},
     settings::{OnFailure, Settings},
     shared::{PARTS, Shared, entry_key},
 };
-pub use self::{error::LoadError, near::Offline, stats::CacheStats};
-use crate::{Call, call::Writer, store::Store};
+pub use self::{error::LoadError, stats::CacheStats};
+use crate::{
+    Call,
+    call::Writer,
+    copies::{Copies, Offline},
+    store::Store,
+};
 
 /// A cache that programs share: values by key, which are loaded when they are missing.
 ///
@@ -174,7 +177,7 @@ impl<K, V: Send + Sync + 'static, C: Codec> Cache<K, V, C> {
 
     /// Removes all copies of this process, now and when the returned value is dropped.
     fn forget_copies(&self) -> OnDrop<impl FnOnce()> {
-        let forget = || _ = self.shared.copies().map(Near::clear);
+        let forget = || _ = self.shared.copies().map(Copies::clear);
         forget();
         OnDrop(Some(forget))
     }

@@ -27,6 +27,7 @@
 //! | [`Counter`], [`FloatCounter`] | `RAtomicLong`, `RAtomicDouble` | sums, limits of calls in a time |
 //! | [`Ids`] | `RIdGenerator` | unique numbers, a request for each 5,000 |
 //! | [`Map`] | `RMap` | values by key |
+//! | [`NearMap`] | `RLocalCachedMap` | the same, read from copies in the process |
 //! | [`TimedMap`] | `RMapCache`, `RMapCacheNative` | sessions: values by key, each with an end |
 //! | [`Set`] | `RSet` | members, each once |
 //! | [`List`] | `RList` | elements with an index |
@@ -60,6 +61,7 @@ mod bits;
 mod bloom;
 mod cache;
 mod call;
+mod copies;
 mod counter;
 mod grid;
 mod journal;
@@ -67,6 +69,7 @@ mod limits;
 mod list;
 mod map;
 mod multimap;
+mod near_map;
 mod object;
 mod pages;
 mod queue;
@@ -84,8 +87,9 @@ pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Life, Ttl, Vict
 pub use self::{
     bits::{BitNumber, BitSet},
     bloom::{Bloom, UnopenedBloom},
-    cache::{Cache, CacheStats, LoadError, Offline},
+    cache::{Cache, CacheStats, LoadError},
     call::{Answer, Batch, Call},
+    copies::Offline,
     counter::{Counter, FloatCounter, Ids},
     grid::{ClientGrid, Grid},
     journal::{Entry, Group, Journal, UnopenedGroup},
@@ -93,6 +97,7 @@ pub use self::{
     list::List,
     map::Map,
     multimap::Multimap,
+    near_map::NearMap,
     queue::{Deque, Queue, Taken},
     set::Set,
     sorted::SortedSet,

@@ -1,6 +1,6 @@
 //! Maps.
 
-use std::borrow::Borrow;
+use std::{borrow::Borrow, sync::Arc};
 
 use bandog_codec::{Codec, Decode, Encode, hash::entry_name};
 use bandog_core::{
@@ -21,6 +21,16 @@ use crate::{
 /// Maximum number of attempts of [`Map::update`].
 const MAX_ATTEMPTS: u32 = 200;
 
+/// What the operations of a map do beside reading and writing entries.
+#[derive(Clone)]
+pub(crate) enum Kind {
+    Plain,
+    /// Entries expire.
+    Timed(Timing),
+    /// Writes are reported to the programs that have copies. The function removes the copy of a field in this process.
+    Copied(Arc<dyn Fn(&Bytes) + Send + Sync>),
+}
+
 handle! {
     /// A map, as Redisson's `RMap`. Created by [`Grid::map`](crate::Grid::map).
     ///
@@ -37,20 +47,20 @@ handle! {
     /// assert_eq!(stock.get("apple").await?, Some(4));
     /// # Ok(()) }
     /// ```
-    Map<K, V> { timing: Option<Timing> = None }
+    Map<K, V> { kind: Kind = Kind::Plain }
 }
 
 impl<K, V, C> Map<K, V, C> {
-    /// The map, whose entries expire.
-    pub(crate) fn timed(mut self, timing: &Timing) -> Self {
-        self.timing = Some(timing.clone());
+    pub(crate) fn with_kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
         self
     }
 
     fn action(&self, op: MapOp) -> Action {
-        match &self.timing {
-            None => op.into(),
-            Some(timing) => timing.action(&self.object, op),
+        match &self.kind {
+            Kind::Plain => op.into(),
+            Kind::Timed(timing) => timing.action(&self.object, op),
+            Kind::Copied(_) => Action::Copied(op),
         }
     }
 
@@ -59,12 +69,30 @@ impl<K, V, C> Map<K, V, C> {
         op: impl FnOnce(&mut Writer) -> Result<MapOp>,
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
     ) -> Call<T> {
-        self.object.write(|to| op(to).map(|op| self.action(op)), read)
+        let mut written = None;
+        let action = |to: &mut Writer| {
+            let op = op(to)?;
+            if let Kind::Copied(forget) = &self.kind {
+                written = Some((forget.clone(), op.written().cloned().collect::<Vec<_>>()));
+            }
+            Ok(self.action(op))
+        };
+        let writer = self.object.prepare(action);
+        self.object.send(writer, move |reply| {
+            // The copies of this process are gone before the write has returned.
+            if let Some((forget, fields)) = written {
+                fields.iter().for_each(|field| forget(field));
+            }
+            read(reply)
+        })
     }
 
     /// The part of the store with the entries, for pages.
     fn entries(&self) -> Part {
-        if self.timing.as_ref().is_some_and(Timing::is_by_operations) { Part::Timed } else { Part::Entries }
+        match &self.kind {
+            Kind::Timed(timing) if timing.is_by_operations() => Part::Timed,
+            Kind::Plain | Kind::Timed(_) | Kind::Copied(_) => Part::Entries,
+        }
     }
 
     /// The part of the store with the fields; those of timed entries come with their values.

@@ -51,10 +51,27 @@ impl Object {
         action: impl FnOnce(&mut Writer) -> Result<A>,
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
     ) -> Call<T> {
+        self.send(self.prepare(action), read)
+    }
+
+    /// An action with encoded values, and the number of their bytes.
+    pub(crate) fn prepare<A: Into<Action>>(
+        &self,
+        action: impl FnOnce(&mut Writer) -> Result<A>,
+    ) -> Result<(Action, usize)> {
         let mut writer = Writer::new(&self.store);
-        match action(&mut writer) {
-            Ok(action) => Call::send(&self.store, &self.key, (action.into(), writer.bytes()), read),
-            Err(error) => Call::known(Err(error.at(&self.key))),
+        action(&mut writer).map(|action| (action.into(), writer.bytes())).map_err(|error| error.at(&self.key))
+    }
+
+    /// A call of an action that was prepared.
+    pub(crate) fn send<T>(
+        &self,
+        action: Result<(Action, usize)>,
+        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
+    ) -> Call<T> {
+        match action {
+            Ok(action) => Call::send(&self.store, &self.key, action, read),
+            Err(error) => Call::known(Err(error)),
         }
     }
 

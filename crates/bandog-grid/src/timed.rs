@@ -15,6 +15,7 @@ pub use self::events::{MapEvent, MapEvents};
 pub(crate) use self::evictor::{Evictor, Kept};
 use crate::{
     Call, Map,
+    map::Kind,
     object::{Object, checked_ttl},
 };
 
@@ -75,7 +76,7 @@ impl<K, V> TimedMap<K, V> {
     pub(crate) fn new(object: Object, codec: TextJson) -> Self {
         let kept = object.store.evictor.keep(&object.key);
         let timing = Timing { expiry: Expiry::Operations, life: Life::default(), kept };
-        Self { map: Map::new(object, codec).timed(&timing), timing }
+        Self { map: Map::new(object, codec).with_kind(Kind::Timed(timing.clone())), timing }
     }
 }
 
@@ -87,7 +88,7 @@ impl<K, V, C: Codec> TimedMap<K, V, C> {
     }
 
     fn timed(self, timing: Timing) -> Self {
-        Self { map: self.map.timed(&timing), timing }
+        Self { map: self.map.with_kind(Kind::Timed(timing.clone())), timing }
     }
 
     /// A handle whose written entries have this life: a [`Duration`](std::time::Duration) from the write to the end, or a
@@ -117,7 +118,10 @@ impl<K, V, C: Codec> TimedMap<K, V, C> {
     /// A handle whose written entries have this life, for one call.
     fn with<T>(&self, life: Life, call: impl FnOnce(Map<K, V, C>) -> Call<T>) -> Call<T> {
         match checked(life) {
-            Ok(life) => call(self.map.clone().timed(&Timing { life, ..self.timing.clone() })),
+            Ok(life) => {
+                let timing = Timing { life, ..self.timing.clone() };
+                call(self.map.clone().with_kind(Kind::Timed(timing)))
+            }
             Err(error) => Call::known(Err(error.at(&self.map.object.key))),
         }
     }

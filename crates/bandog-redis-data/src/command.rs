@@ -4,6 +4,7 @@ use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, ToRedisArgs};
 
 /// A command, or a call of a script.
+#[derive(Clone)]
 pub(crate) enum Command {
     Plain(Cmd),
     Script { script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>> },

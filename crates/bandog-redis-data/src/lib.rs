@@ -17,6 +17,7 @@
 //! This crate is a part of `bandog`. It has no stable API of its own.
 
 mod command;
+mod copies;
 mod entry_events;
 mod hidden;
 mod messages;

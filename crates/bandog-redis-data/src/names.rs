@@ -33,6 +33,18 @@ pub(crate) fn timed(name: &str) -> [String; 5] {
     ]
 }
 
+/// The channel for the programs that have copies of a map.
+pub(crate) fn copies(name: &str) -> String {
+    suffixed(name, "topic")
+}
+
+/// The semaphore and its channel with which a program of Java counts those that have dropped their copies.
+pub(crate) fn clear_semaphore(name: &str, request: &[u8; 16]) -> [String; 2] {
+    let semaphore = request.iter().fold(format!("{name}:clear:"), |hex, byte| format!("{hex}{byte:02x}"));
+    let channel = prefixed("redisson_sc", &semaphore);
+    [semaphore, channel]
+}
+
 /// The channels with the events of a timed map, in the order created, updated, removed, expired.
 pub(crate) fn timed_events(name: &str) -> [String; 4] {
     ["created", "updated", "removed", "expired"].map(|event| prefixed(&format!("redisson_map_cache_{event}"), name))

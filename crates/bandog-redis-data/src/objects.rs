@@ -1,23 +1,23 @@
 //! The objects of a Redis store.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use bandog_core::{
     Error, Key, Notifier, Pattern, Result, Subscription,
     structures::{
-        CacheChange, CacheChanges, Cursor, EntryEvents, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply,
-        Source, Structures,
+        CacheChange, CacheChanges, Cursor, EntryEvents, EntryKey, MapChanges, ObjectRow, ObjectState, Op, Page, Part,
+        Reply, Source, Structures,
     },
 };
 use bandog_redis_net::{KeyChange, KeyChanges, Keys, Options, ScriptForm, Servers, slot};
 use redis::Pipeline;
 
-use crate::{command::Command, entry_events, names, pack, pages, read, scripts};
+use crate::{command::Command, copies, entry_events, names, pack, pages, read, scripts};
 
 /// The objects of a Redis store, on connections of their own.
 pub struct RedisObjects {
-    pub(crate) servers: Servers,
+    pub(crate) servers: Arc<Servers>,
 }
 
 impl RedisObjects {
@@ -26,7 +26,7 @@ impl RedisObjects {
     /// # Errors
     /// `Misused`: see [`Options::check`].
     pub fn new(options: Options) -> Result<Self> {
-        Ok(Self { servers: Servers::new(options, scripts::all())? })
+        Ok(Self { servers: Arc::new(Servers::new(options, scripts::all())?) })
     }
 
     /// The command of an operation. In a cluster, its objects must be in one slot.
@@ -133,6 +133,10 @@ impl Structures for RedisObjects {
             });
         });
         self.servers.track(&prefix, report).await.map_err(|error| error.at(key))
+    }
+
+    async fn track_map(&self, key: &Key, changes: MapChanges) -> Result<Subscription> {
+        copies::track(&self.servers, key.as_str(), changes).await.map_err(|error| error.at(key))
     }
 
     async fn subscribe_entries(&self, key: &Key, events: EntryEvents) -> Result<Subscription> {

@@ -1,6 +1,6 @@
 //! The command of each operation.
 
-use bandog_codec::{hash, number};
+use bandog_codec::{hash, number, pack::LocalCacheMessage};
 use bandog_core::{
     Error, ErrorKind, Key, Result,
     structures::{
@@ -26,6 +26,7 @@ pub(crate) fn command(Op { key, action }: &Op) -> Result<Command> {
         Action::Float(op) => float(name, op)?,
         Action::Ids { size } => Command::script(&SCRIPTS.ids, [name.to_owned(), names::allocation(name)]).arg(*size),
         Action::Map(op) => map(name, op)?,
+        Action::Copied(op) => copied(name, op)?,
         Action::Timed(Expiry::Operations, op) => timed(name, op)?,
         Action::Timed(Expiry::Server, op) => field_ttl(name, op)?,
         Action::Set(op) => set(name, op),
@@ -155,19 +156,43 @@ fn with_once(command: Command, once: Option<&Once>) -> Command {
 }
 
 fn map(name: &str, op: &MapOp) -> Result<Command> {
-    let script = |field: &Bytes| Command::script(&SCRIPTS.map, [name.to_owned()]).arg(field);
+    let script = |verb: &str| Command::script(&SCRIPTS.map, [name.to_owned()]).args(["", ""]).arg(verb);
     Ok(match op {
         MapOp::Get(fields) => Command::of("HMGET", name).args(fields),
-        MapOp::Put(entries) => Command::of("HSET", name).args(entries.iter().flat_map(|(field, value)| [field, value])),
-        MapOp::Insert(field, value) => script(field).arg("insert").arg(value),
-        MapOp::InsertNew(field, value) => Command::of("HSETNX", name).arg(field).arg(value),
-        MapOp::Remove(fields) => Command::of("HDEL", name).args(fields),
-        MapOp::Take(field) => script(field).arg("take"),
-        MapOp::Swap { field, from, to } => script(field).arg("swap").optional(from.as_ref()).optional(to.as_ref()),
-        MapOp::Add(field, by) => Command::of("HINCRBY", name).arg(field).arg(*by),
-        MapOp::AddFloat(field, by) => Command::of("HINCRBYFLOAT", name).arg(field).arg(plain(*by)?),
         MapOp::Len => Command::of("HLEN", name),
+        MapOp::Insert(..) | MapOp::Take(_) | MapOp::Swap { .. } => map_write(op, script)?,
+        MapOp::Put(_) | MapOp::InsertNew(..) | MapOp::Remove(_) | MapOp::Add(..) | MapOp::AddFloat(..) => {
+            map_write(op, |verb| Command::of(verb, name))?
+        }
     })
+}
+
+/// A write to a map: `call` makes the command with a verb.
+fn map_write(op: &MapOp, call: impl Fn(&str) -> Command) -> Result<Command> {
+    Ok(match op {
+        MapOp::Get(fields) => call("HMGET").args(fields),
+        MapOp::Put(entries) => call("HSET").args(entries.iter().flat_map(|(field, value)| [field, value])),
+        MapOp::Insert(field, value) => call("insert").arg(field).arg(value),
+        MapOp::InsertNew(field, value) => call("HSETNX").arg(field).arg(value),
+        MapOp::Remove(fields) => call("HDEL").args(fields),
+        MapOp::Take(field) => call("take").arg(field),
+        MapOp::Swap { field, from, to } => call("swap").arg(field).optional(from.as_ref()).optional(to.as_ref()),
+        MapOp::Add(field, by) => call("HINCRBY").arg(field).arg(*by),
+        MapOp::AddFloat(field, by) => call("HINCRBYFLOAT").arg(field).arg(plain(*by)?),
+        MapOp::Len => call("HLEN"),
+    })
+}
+
+/// An operation on a map of which programs keep copies: the message of a write is that of `RLocalCachedMap`.
+fn copied(name: &str, op: &MapOp) -> Result<Command> {
+    let hashes: Vec<_> = op.written().map(|field| hash::h128_bytes(field)).collect();
+    if hashes.is_empty() {
+        return map(name, op);
+    }
+    let message = LocalCacheMessage::Invalidate { sender: [0; 16], hashes }.encode();
+    let message = message.map_err(|error| Error::misused(error.to_string()))?;
+    let script = Command::script(&SCRIPTS.map, [name.to_owned()]).arg(names::copies(name)).arg(message);
+    map_write(op, |verb| script.clone().arg(verb))
 }
 
 /// The time of a life, or an empty text.
@@ -183,7 +208,7 @@ fn timed(name: &str, op: &TimedOp) -> Result<Command> {
     };
     let call = |verb: &str| living(verb, Life::default());
     Ok(match op {
-        TimedOp::Entries(op, life) => entries(op, |verb| living(verb, *life))?,
+        TimedOp::Entries(op, life) => map_write(op, |verb| living(verb, *life))?,
         TimedOp::SetLife(field, life) => living("set_life", *life).arg(field),
         TimedOp::Left(field) => call("left").arg(field),
         TimedOp::Bound { entries, victim } => call("bound").arg(*entries).arg(match victim {
@@ -222,28 +247,12 @@ fn field_ttl(name: &str, op: &TimedOp) -> Result<Command> {
         TimedOp::Entries(op @ (MapOp::Get(_) | MapOp::Remove(_) | MapOp::Take(_) | MapOp::Len), _) => map(name, op),
         // A written field has no time any more, and an addition keeps that of a field.
         TimedOp::Entries(op, Life { ttl: None, .. }) if !matches!(op, MapOp::Swap { .. }) => map(name, op),
-        TimedOp::Entries(op, life) => entries(op, |verb| living(verb, *life)),
+        TimedOp::Entries(op, life) => map_write(op, |verb| living(verb, *life)),
         TimedOp::SetLife(field, life) => Ok(living("set_life", *life).arg(field)),
         TimedOp::Left(field) => Ok(living("left", Life::default()).arg(field)),
         TimedOp::Bound { .. } => unsupported("bound"),
         TimedOp::Evict { .. } => unsupported("entries that must be removed"),
     }
-}
-
-/// An operation on the entries of a timed map: `call` makes the call of its script with a verb.
-fn entries(op: &MapOp, call: impl Fn(&str) -> Command) -> Result<Command> {
-    Ok(match op {
-        MapOp::Get(fields) => call("get").args(fields),
-        MapOp::Put(entries) => call("put").args(entries.iter().flat_map(|(field, value)| [field, value])),
-        MapOp::Insert(field, value) => call("insert").arg(field).arg(value),
-        MapOp::InsertNew(field, value) => call("insert_new").arg(field).arg(value),
-        MapOp::Remove(fields) => call("remove").args(fields),
-        MapOp::Take(field) => call("take").arg(field),
-        MapOp::Swap { field, from, to } => call("swap").arg(field).optional(from.as_ref()).optional(to.as_ref()),
-        MapOp::Add(field, by) => call("HINCRBY").arg(field).arg(*by),
-        MapOp::AddFloat(field, by) => call("HINCRBYFLOAT").arg(field).arg(plain(*by)?),
-        MapOp::Len => call("len"),
-    })
 }
 
 fn set(name: &str, op: &SetOp) -> Command {

@@ -49,7 +49,7 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
             }
             _ => Err(unexpected()),
         },
-        Action::Map(op) | Action::Timed(_, TimedOp::Entries(op, _)) => match op {
+        Action::Map(op) | Action::Copied(op) | Action::Timed(_, TimedOp::Entries(op, _)) => match op {
             MapOp::Get(_) => each(value)?.into_iter().map(optional).collect::<Result<_>>().map(Reply::Options),
             MapOp::Put(_) => Ok(Reply::Done),
             MapOp::Insert(..) | MapOp::Take(_) => optional(value).map(Reply::Bytes),

@@ -6,6 +6,7 @@ use bandog_redis_net::{Script, Scripts};
 
 /// The scripts, each with the functions that all share.
 pub(crate) struct All {
+    pub(crate) answer: Script,
     pub(crate) bits: Script,
     pub(crate) bloom: Script,
     pub(crate) cache: Script,
@@ -31,6 +32,7 @@ macro_rules! script {
 }
 
 pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
+    answer: script!("answer"),
     bits: script!("bits"),
     bloom: script!("bloom"),
     cache: script!("cache"),
@@ -51,6 +53,7 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
 /// The scripts that each connection loads.
 pub(crate) fn all() -> Scripts {
     let All {
+        answer,
         bits,
         bloom,
         cache,
@@ -67,7 +70,10 @@ pub(crate) fn all() -> Scripts {
         value,
         whole,
     } = &*SCRIPTS;
-    [bits, bloom, cache, describe, field_ttl, hidden, ids, journal, list, map, multimap, take, timed, value, whole]
-        .into_iter()
-        .collect()
+    [
+        answer, bits, bloom, cache, describe, field_ttl, hidden, ids, journal, list, map, multimap, take, timed, value,
+        whole,
+    ]
+    .into_iter()
+    .collect()
 }

@@ -10,8 +10,8 @@
 //!   `traps::a_stopped_process_that_waits_gets_nothing`, `contended::killed`.
 //! - Trap 4, a bounded queue decodes with another codec: there is no bounded queue; a handle has one codec.
 //! - Trap 5, a delayed queue moves only while a client holds it: there is no delayed queue.
-//! - Trap 6, a pattern subscription breaks adders and local caches: bandog makes none:
-//!   `traps::a_wait_ends_and_blocks_no_connection`.
+//! - Trap 6, a pattern subscription breaks adders and local caches: bandog makes none, and answers if a program of Java clears
+//!   all copies: `traps::a_wait_ends_and_blocks_no_connection`, `both_ways::copies_of_both_sides_agree`.
 //! - Trap 7, `putIfAbsent` of Java gives an entry a time at which it is idle: such a time ends no entry without an idle time, and
 //!   bandog removes it: `grid/timed::an_idle_time_of_an_entry_without_one_is_no_end`.
 //! - Trap 8, `expireIfNotSet` of Java deletes an `RMapCache` at once: bandog sends times that begin now:
@@ -40,14 +40,15 @@
 //!   `traps::values_that_the_evictor_of_java_has_left_do_not_come_back`; there is no priority queue.
 //! - Trap 20, a restarted process is a new group of a reliable topic, and messages that all groups have received are
 //!   trimmed: a group of a journal stays, and keeps what it has taken: `journals::reliable_topics_go_both_ways`.
-//! - Trap 21, a plain write does not notify an `RLocalCachedMap`: it cannot be mended: a program that shares a map with
-//!   one must not write with `RMap` or `Map`.
+//! - Trap 21, a plain write does not notify an `RLocalCachedMap`, and a late read is kept: a `NearMap` hears of both:
+//!   `grid/near::copies_need_no_request_and_are_gone_after_each_change`; Java's copies cannot be mended, so a program that shares
+//!   a map with them writes with a `NearMap`: `both_ways::copies_of_both_sides_agree`.
 //! - Trap 22, Java sends a command again, which loses an element: these tests have no faults; bandog sends no write
 //!   twice without an id: `grid/faults::lost_answers_neither_lose_nor_repeat_an_element`, laws `take_is_exact` and
 //!   `list_pushes_once_with_an_id`.
 //! - Trap 23, an executor finishes a task that has not run: there is no executor.
-//! - Trap 24, channels of a cluster have another verb: objects send no messages; queues are notified by `CLIENT
-//!   TRACKING`.
+//! - Trap 24, channels of a cluster have another verb: scripts publish with SPUBLISH there: laws of timed maps on a cluster,
+//!   `grid/near::copies_of_a_cluster_follow_a_moved_slot`; queues are notified by `CLIENT TRACKING`.
 //! - Trap 25, a rate limiter counts twice; clocks of clients: there is no rate limiter; all times are those of the
 //!   server.
 //!

@@ -1,10 +1,14 @@
 //! Laws of maps and multimaps.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bandog_core::{
     ErrorKind,
-    structures::{Action, MapOp, MultimapOp, ObjectOp, Part, Reply, Structure, Values},
+    structures::{Action, MapChange, MapChanges, MapOp, MultimapOp, ObjectOp, Part, Reply, Structure, Values},
 };
 use tokio::time::sleep;
 
@@ -12,6 +16,7 @@ use super::{
     ObjectWorld,
     kit::{LONG, NO, NONE, Store, YES, all, b, int, some},
 };
+use crate::kit::until;
 
 fn put<const N: usize>(entries: [(&str, &str); N]) -> MapOp {
     MapOp::Put(entries.map(|(field, value)| (b(field), b(value))).to_vec())
@@ -71,6 +76,35 @@ pub async fn map_adds<W: ObjectWorld>(world: &W) {
     store.run("m", put([("t", "text")])).await;
     assert_eq!(store.refused("m", MapOp::Add(b("t"), 1)).await, ErrorKind::Denied);
     assert_eq!(store.run("m", get(&["t"])).await, Reply::Options(vec![Some(b("text"))]));
+}
+
+/// Law 301: a tracked map reports first that changes are reported from now on, and then each write, by whichever operation.
+pub async fn map_reports_its_changes<W: ObjectWorld>(world: &W) {
+    let (store, other) = (Store::of(world), Store::of(world));
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let seen = changes.clone();
+    let report = MapChanges::new(move |change| seen.lock().expect("changes").push(change));
+    let subscription = other.structures().track_map(&other.key("m"), report).await.expect("a subscription");
+    let count = || changes.lock().expect("changes").len();
+    until(|| count() > 0).await;
+    assert!(matches!(changes.lock().expect("changes")[0], MapChange::Any));
+    let entry = || vec![(b("a"), b("1"))];
+    for action in [
+        Action::Map(MapOp::Put(entry())),
+        Action::Copied(MapOp::Put(entry())),
+        Action::Copied(MapOp::Remove(all(["a"]))),
+        Action::Map(MapOp::InsertNew(b("a"), b("1"))),
+        Action::Object(Structure::Map, ObjectOp::Delete),
+        Action::Copied(MapOp::Add(b("a"), 1)),
+    ] {
+        let (before, text) = (count(), format!("{action:?}"));
+        store.run("m", action).await;
+        until(|| count() > before).await;
+        let is_reported = |change: &MapChange| matches!(change, MapChange::Any | MapChange::Written);
+        until(|| changes.lock().expect("changes")[before..].iter().any(is_reported)).await;
+        println!("{text} is reported");
+    }
+    drop(subscription);
 }
 
 /// Law 218: the pages of a map contain each entry that stays.

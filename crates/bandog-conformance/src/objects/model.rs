@@ -190,7 +190,7 @@ impl Random {
     }
 
     fn map(&mut self) -> Action {
-        Action::Map(self.map_op())
+        if self.random.bool() { Action::Map(self.map_op()) } else { Action::Copied(self.map_op()) }
     }
 
     fn map_op(&mut self) -> MapOp {

@@ -9,7 +9,8 @@ use bandog_core::{
     Subscription, Swap, Swaps, Usage,
     messages::Messages,
     structures::{
-        CacheChanges, Cursor, EntryEvents, EntryKey, ObjectRow, ObjectState, Op, Page, Part, Reply, Source, Structures,
+        CacheChanges, Cursor, EntryEvents, EntryKey, MapChanges, ObjectRow, ObjectState, Op, Page, Part, Reply, Source,
+        Structures,
     },
 };
 
@@ -236,6 +237,10 @@ impl<H: Hooks, B: Backend> Structures for WrappedObjects<H, B> {
 
     async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription> {
         self.inner.track_cache(key, changes).await
+    }
+
+    async fn track_map(&self, key: &Key, changes: MapChanges) -> Result<Subscription> {
+        self.inner.track_map(key, changes).await
     }
 
     async fn subscribe_entries(&self, key: &Key, events: EntryEvents) -> Result<Subscription> {

@@ -100,7 +100,7 @@ fn apply(object: &mut Object, action: &Action, last_id: &mut u64, now: Moment) -
             ids.next = first.checked_add_unsigned(ids.size).ok_or_else(overflow)?;
             Ok(Reply::Block { first, size: ids.size })
         }),
-        Action::Map(op) => object.change(|map: &mut Map| map::apply(map, op)),
+        Action::Map(op) | Action::Copied(op) => object.change(|map: &mut Map| map::apply(map, op)),
         Action::Set(op) => object.change(|set: &mut Set| Ok(set::apply(set, op))),
         Action::List(ListOp::Push { end, elements, once }) => {
             exactly(object, once.as_ref(), now, |list: &mut List, _| list::push(list, *end, elements))

@@ -58,6 +58,9 @@ pub enum Action {
     Journal(JournalOp),
     /// An operation on the elements that were taken out of a list, a set, a sorted set or a journal.
     Take(TakeOp),
+    /// An operation on a map of which programs keep copies: a write is reported to them
+    /// ([`Structures::track_map`](super::Structures::track_map)).
+    Copied(MapOp),
     /// An operation on a timed map.
     Timed(Expiry, TimedOp),
     /// An operation on a cache.
@@ -238,6 +241,24 @@ pub enum MapOp {
     AddFloat(Bytes, f64),
     /// Answer: the number of fields.
     Len,
+}
+
+impl MapOp {
+    /// The fields that the operation may write or remove.
+    pub fn written(&self) -> impl Iterator<Item = &Bytes> {
+        let (several, entries, one): (&[Bytes], &[(Bytes, Bytes)], _) = match self {
+            Self::Get(_) | Self::Len => (&[], &[], None),
+            Self::Put(entries) => (&[], entries, None),
+            Self::Remove(fields) => (fields, &[], None),
+            Self::Insert(field, _)
+            | Self::InsertNew(field, _)
+            | Self::Take(field)
+            | Self::Swap { field, .. }
+            | Self::Add(field, _)
+            | Self::AddFloat(field, _) => (&[], &[], Some(field)),
+        };
+        several.iter().chain(entries.iter().map(|(field, _)| field)).chain(one)
+    }
 }
 
 /// How several sets or bit sets become one.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog_core::structures::NewEntry;
 
-use super::near::Offline;
+use crate::copies::Offline;
 
 /// The part of a time by which it is shortened at most, at random, so that entries that were written together do not end
 /// together.

@@ -22,12 +22,11 @@ use tokio::{
 };
 
 use super::{
-    near::Near,
     request::Inbox,
     settings::{OnFailure, Settings},
     stats::Counters,
 };
-use crate::store::Store;
+use crate::{copies::Copies, store::Store};
 
 /// The time for which the store is not asked after it has not answered.
 const AWAY: Duration = Duration::from_secs(1);
@@ -43,7 +42,7 @@ pub(super) struct Shared<V> {
     /// Until when the store is not asked.
     away: Mutex<Option<Moment>>,
     has_warned: AtomicBool,
-    near: OnceLock<Near<V>>,
+    near: OnceLock<Copies<V>>,
     tracking: Mutex<Option<Subscription>>,
 }
 
@@ -63,7 +62,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
     }
 
     /// The copies of this process, if there are some.
-    pub(super) fn copies(&self) -> Option<&Near<V>> {
+    pub(super) fn copies(&self) -> Option<&Copies<V>> {
         self.near.get()
     }
 
@@ -137,12 +136,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
 impl<V: Send + Sync + 'static> Shared<V> {
     /// The copies of this process, if the settings have some. The first call has changes reported, if it is in a Tokio
     /// runtime.
-    pub(super) fn near(self: &Arc<Self>, settings: &Settings) -> Option<&Near<V>> {
+    pub(super) fn near(self: &Arc<Self>, settings: &Settings) -> Option<&Copies<V>> {
         let entries = settings.near?;
         if let Some(near) = self.near.get() {
             return Some(near);
         }
-        let near = self.near.get_or_init(|| Near::new(entries, settings.offline));
+        let near = self.near.get_or_init(|| Copies::new(entries, settings.offline));
         self.track();
         Some(near)
     }
@@ -178,8 +177,11 @@ impl<V: Send + Sync + 'static> Shared<V> {
         if let CacheChange::Denied(error) = change {
             tracing::warn!(cache = %self.key, %error, "there are no copies in this process, because changes are not reported");
         }
-        if let Some(near) = self.near.get() {
-            near.changed(change);
+        let Some(near) = self.near.get() else { return };
+        match change {
+            CacheChange::Entry(at) => near.remove(&at.key),
+            CacheChange::Any => near.begin_reports(),
+            CacheChange::Lost | CacheChange::Denied(_) => near.end_reports(),
         }
     }
 }

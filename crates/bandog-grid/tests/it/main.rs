@@ -7,6 +7,7 @@ mod calls;
 mod dropped;
 mod faults;
 mod journal;
+mod near;
 mod queue;
 mod timed;
 mod topics;

@@ -2,9 +2,9 @@
 --
 -- KEYS[1] the map
 -- ARGV[1] the ttl in ms of written entries, or ''
--- ARGV[2] put        ARGV[3] and so on: fields and values                          Reply: 1
+-- ARGV[2] HSET       ARGV[3] and so on: fields and values                          Reply: 1
 --         insert     ARGV[3] the field, ARGV[4] the value                          Reply: the former value
---         insert_new ARGV[3] the field, ARGV[4] the value                          Reply: 1 or 0
+--         HSETNX     ARGV[3] the field, ARGV[4] the value                          Reply: 1 or 0
 --         swap       ARGV[3] the field, ARGV[4] '1' if a value is expected, ARGV[5] these bytes, ARGV[6] '1' if a value is
 --                    written, ARGV[7] these bytes. An entry that exists keeps its time. Reply: 1 or 0
 --         HINCRBY or HINCRBYFLOAT  ARGV[3] the field, ARGV[4] the addend           Reply: the sum
@@ -29,7 +29,7 @@ local function write(of, value)
     if ttl ~= '' then set_life(of) end
 end
 
-if verb == 'put' then
+if verb == 'HSET' then
     for at = 3, #ARGV, 2 do write(ARGV[at], ARGV[at + 1]) end
     return 1
 end
@@ -40,7 +40,7 @@ if verb == 'set_life' then
 elseif verb == 'insert' then
     write(field, ARGV[4])
     return value
-elseif verb == 'insert_new' then
+elseif verb == 'HSETNX' then
     if not value then write(field, ARGV[4]) end
     return value and 0 or 1
 elseif verb == 'HINCRBY' or verb == 'HINCRBYFLOAT' then

@@ -4,7 +4,7 @@
 -- KEYS[1] the map: a hash  KEYS[2] the times in ms at which entries end  KEYS[3] the times at which they end if nobody reads
 --         them: sorted sets  KEYS[4] of a bounded map, the last use in ms or the number of uses: a sorted set
 -- KEYS[5] max-size, mode (LRU or LFU), has-listeners: a hash
--- ARGV[1] the verb
+-- ARGV[1] the verb: a command of a hash, or insert, take, swap, set_life, left, bound, listen, evict, page
 -- ARGV[2] the name in the keys and channels of entries
 -- ARGV[3] the ttl in ms and ARGV[4] the idle time in ms of written entries, or ''
 -- ARGV[5] and so on: the arguments
@@ -140,7 +140,7 @@ local function evict(at_most)
 end
 
 local field = ARGV[5]
-if verb == 'get' then
+if verb == 'HMGET' then
     local values = {}
     for at = 5, #ARGV do
         local value, its_idle = find(ARGV[at])
@@ -148,18 +148,18 @@ if verb == 'get' then
         values[at - 4] = value or false
     end
     return values
-elseif verb == 'put' then
+elseif verb == 'HSET' then
     for at = 5, #ARGV, 2 do write(ARGV[at], ARGV[at + 1], find(ARGV[at]), nil) end
     return 1
 elseif verb == 'insert' then
     local old = find(field)
     write(field, ARGV[6], old)
     return old
-elseif verb == 'insert_new' then
+elseif verb == 'HSETNX' then
     if find(field) then return 0 end
     write(field, ARGV[6])
     return 1
-elseif verb == 'remove' then
+elseif verb == 'HDEL' then
     local removed = 0
     for at = 5, #ARGV do removed = removed + (remove(ARGV[at]) and 1 or 0) end
     return removed
@@ -217,7 +217,7 @@ elseif verb == 'evict' then
     -- There may be more, or there is nothing left.
     if removed == at_most or redis.call('EXISTS', map) == 0 then redis.call('DEL', latch) end
     return removed
-elseif verb == 'len' then
+elseif verb == 'HLEN' then
     evict(1000)
     local expired = redis.call('ZCOUNT', ends, '-inf', now) + redis.call('ZCOUNT', idle_ends, '-inf', now)
     return math.max(redis.call('HLEN', map) - expired, 0)

@@ -283,6 +283,54 @@ async fn bounds<C: Texts>(side: &Side, kind: &str, map: &TimedMap<String, String
     map.delete().await.unwrap();
 }
 
+/// Copies of both sides agree after writes of each, and Java's call that clears all copies gets its answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_of_both_sides_agree() {
+    let side = Side::start(2).await;
+    each_codec!(&side, copies);
+}
+
+async fn copies<C: Texts>(side: &Side, codec: &str, c: C) {
+    for sync in ["invalidate", "update"] {
+        let (kind, name) = (&*format!("local-{sync} {codec}"), &*format!("copies-{sync}-{codec}"));
+        let near = |grid: usize| {
+            let map: Map<String, String, C> = side.grids[grid].map(name).unwrap().codec(c.clone());
+            map.near(100).max_age(HOUR)
+        };
+        let (one, two) = (near(0), near(1));
+        let all_read = async |key: &str, value: Option<&str>| {
+            let word = value.map_or("null".to_owned(), s);
+            let theirs = side.java(kind, "get", name, &[&s(key)]) == word;
+            let ours = one.read(key).await.unwrap().map(|value| (*value).clone());
+            let others = two.read(key).await.unwrap().map(|value| (*value).clone());
+            theirs && ours.as_deref() == value && others.as_deref() == value
+        };
+        for text in TEXTS {
+            side.java(kind, "fast-put", name, &[&s(text), "s1"]);
+            eventually_async(SOON, async || all_read(text, Some("1")).await).await;
+            one.put(*text, "2").await.unwrap();
+            eventually_async(SOON, async || all_read(text, Some("2")).await).await;
+            assert_eq!(side.java(kind, "replace", name, &[&s(text), "s2", "s3"]), "btrue");
+            eventually_async(SOON, async || all_read(text, Some("3")).await).await;
+            one.update(*text, |old| old.map(|old| old + "+")).await.unwrap();
+            eventually_async(SOON, async || all_read(text, Some("3+")).await).await;
+            assert_eq!(side.java(kind, "remove", name, &[&s(text)]), "s3+");
+            eventually_async(SOON, async || all_read(text, None).await).await;
+            two.put(*text, "4").await.unwrap();
+            eventually_async(SOON, async || all_read(text, Some("4")).await).await;
+            assert!(one.remove(*text).await.unwrap());
+            eventually_async(SOON, async || all_read(text, None).await).await;
+        }
+        one.put("k", "v").await.unwrap();
+        let begin = std::time::Instant::now();
+        assert_eq!(side.java(kind, "clear-copies", name, &[]), "cleared");
+        assert!(begin.elapsed() < Duration::from_secs(20), "it waits for 40 s if an answer is missing");
+        assert_eq!(side.java(kind, "copy", name, &["sk"]), "null");
+        eventually_async(SOON, async || all_read("k", Some("v")).await).await;
+        one.delete().await.unwrap();
+    }
+}
+
 /// A lock that one side holds for a key is busy for the other.
 async fn locks_of_entries<C: Texts>(side: &Side, kind: &str, map: &Map<String, String, C>, key: &str) {
     let name = map.name();

@@ -7,7 +7,10 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import org.redisson.Redisson;
+import org.redisson.api.RLocalCachedMap;
 import org.redisson.api.RedissonClient;
+import org.redisson.api.options.LocalCachedMapOptions;
+import org.redisson.api.options.LocalCachedMapOptions.SyncStrategy;
 import org.redisson.client.codec.Codec;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.codec.CompositeCodec;
@@ -51,6 +54,14 @@ public final class Main {
                 // A map has its listeners, so all commands for a name use one. Each test has a name.
                 timed.computeIfAbsent(name, each -> new TimedMaps(redisson.getMapCache(each, codec)))
                         .obey(verb, words));
+        Map<String, RLocalCachedMap<Object, Object>> locals = new java.util.concurrent.ConcurrentHashMap<>();
+        for (SyncStrategy sync : SyncStrategy.values()) {
+            kinds.put("local-" + sync.name().toLowerCase(java.util.Locale.ROOT) + suffix, (verb, name, words) ->
+                    // A map has its copies, so all commands for a name use one. Each test has a name.
+                    LocalMaps.obey(locals.computeIfAbsent(name, each -> redisson.getLocalCachedMap(
+                            LocalCachedMapOptions.<Object, Object>name(each).codec(codec).syncStrategy(sync))),
+                            verb, words));
+        }
         kinds.put("set" + suffix, (verb, name, words) -> Sets.obey(redisson.getSet(name, codec), verb, words));
         kinds.put("list" + suffix, (verb, name, words) -> Lists.obey(redisson.getList(name, codec), verb, words));
         kinds.put("sorted" + suffix, (verb, name, words) ->

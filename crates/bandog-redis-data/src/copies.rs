@@ -1,0 +1,58 @@
+//! The changes of a map of which programs keep copies.
+//!
+//! The server reports that the map has changed (`CLIENT TRACKING`), whoever has written it. The channel of `RLocalCachedMap`
+//! says which entries, for the writers that keep copies.
+
+use std::sync::Arc;
+
+use bandog_codec::{hash::h128_bytes, pack::LocalCacheMessage};
+use bandog_core::{
+    Result, Subscription,
+    messages::{Message, Sink},
+    structures::{MapChange, MapChanges},
+};
+use bandog_redis_net::{KeyChange, KeyChanges, Servers};
+use tokio::runtime::Handle;
+
+use crate::{command::Command, names, pages, scripts::SCRIPTS};
+
+pub(crate) async fn track(servers: &Arc<Servers>, name: &str, changes: MapChanges) -> Result<Subscription> {
+    let (weak, own, report) = (Arc::downgrade(servers), name.to_owned(), changes.clone());
+    let sink = Sink::of_messages(move |message| {
+        let Some(Message::Payload(payload) | Message::Matched(_, payload)) = message else {
+            return report.report(MapChange::Written); // Messages may be missing.
+        };
+        match LocalCacheMessage::decode(&payload) {
+            Ok(LocalCacheMessage::Invalidate { hashes, .. }) => report.report(MapChange::Entries(hashes)),
+            Ok(LocalCacheMessage::Update { entries, .. }) => {
+                report.report(MapChange::Entries(entries.iter().map(|(key, _)| h128_bytes(key)).collect()));
+            }
+            Ok(LocalCacheMessage::Clear { request, answer, .. }) => {
+                report.report(MapChange::Written);
+                // The program of Java waits for an answer of each subscriber.
+                if let (true, Some(servers), Ok(runtime)) = (answer, weak.upgrade(), Handle::try_current()) {
+                    let [semaphore, channel] = names::clear_semaphore(&own, &request);
+                    drop(runtime.spawn(async move {
+                        let answer = Command::script(&SCRIPTS.answer, [semaphore]).arg(channel);
+                        // Without it, the other program waits for its own timeout.
+                        drop(pages::call(&servers, &[answer]).await);
+                    }));
+                }
+            }
+            Err(_) => report.report(MapChange::Written),
+        }
+    });
+    let messages = servers.subscribe(&names::copies(name), sink).await?;
+    let own = name.to_owned();
+    let report = KeyChanges::new(move |change| {
+        changes.report(match change {
+            KeyChange::Key(key) if key == own.as_bytes() => MapChange::Written,
+            KeyChange::Key(_) => return, // A longer name.
+            KeyChange::Any => MapChange::Any,
+            KeyChange::Lost => MapChange::Lost,
+            KeyChange::Denied(error) => MapChange::Denied(error.clone()),
+        });
+    });
+    let keys = servers.track(name, report).await?;
+    Ok(Subscription::new(move || drop((messages, keys))))
+}
