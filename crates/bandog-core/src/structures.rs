@@ -6,6 +6,7 @@
 mod cache;
 mod copies;
 mod journal;
+mod map;
 mod op;
 mod reply;
 mod terms;
@@ -19,10 +20,10 @@ pub use self::{
     cache::{BeginWhen, CacheChange, CacheChanges, CacheEntry, CacheOp, EntryKey, FillId, FillState, NewEntry},
     copies::{MapChange, MapChanges},
     journal::{EntryId, GroupName, GroupRow, JournalOp, Keep, Start},
+    map::MapOp,
     op::{
         Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Combine, CounterOp, End, FieldOp, FloatOp, ListOp,
-        MapOp, MultimapOp, ObjectOp, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, ValueOp,
-        Values,
+        MultimapOp, ObjectOp, Op, Scores, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, ValueOp, Values,
     },
     reply::{Reply, TakenElement, Ttl},
     terms::{Bytes, Once},

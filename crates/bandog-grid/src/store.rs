@@ -19,7 +19,7 @@ use bandog_core::{
 use bandog_sync::Client;
 use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::{limits::Limits, queue::Takers, timed::Evictor};
+use crate::{limits::Limits, queue::Takers, timed::TimedMaps};
 
 /// Minimum time for which the store remembers an exact operation.
 const MIN_REMEMBERED: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub(crate) struct Store {
     pub(crate) messages: Option<Arc<dyn Messages>>,
     pub(crate) limits: Limits,
     pub(crate) takers: Takers,
-    pub(crate) evictor: Evictor,
+    pub(crate) timed_maps: TimedMaps,
     /// What the handles of each cache share, by name and type of the values.
     caches: Mutex<HashMap<(Key, TypeId), Weak<dyn Any + Send + Sync>>>,
     in_flight: Arc<InFlight>,
@@ -58,7 +58,7 @@ impl Store {
             messages,
             limits,
             takers: Takers::default(),
-            evictor: Evictor::default(),
+            timed_maps: TimedMaps::default(),
             caches: Mutex::default(),
             in_flight: Arc::default(),
             shared: Shared::default(),

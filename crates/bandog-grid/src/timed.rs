@@ -2,49 +2,24 @@
 
 mod events;
 mod evictor;
+mod kept;
+mod timing;
 
-use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
+use std::{borrow::Borrow, fmt, ops::Deref};
 
 use bandog_codec::{Codec, Decode, Encode, TextJson};
 use bandog_core::{
     Result,
-    structures::{Action, Expiry, Life, MapOp, Reply, Structure, TimedOp, Ttl, Victim},
+    structures::{Expiry, Life, Reply, Structure, TimedOp, Ttl, Victim},
 };
 
 pub use self::events::{MapEvent, MapEvents};
-pub(crate) use self::evictor::{Evictor, Kept};
+pub(crate) use self::{kept::TimedMaps, timing::Timing};
 use crate::{
     Call, Map,
     map::Kind,
     object::{Object, checked_ttl},
 };
-
-/// How the entries of a map expire.
-#[derive(Debug, Clone)]
-pub(crate) struct Timing {
-    expiry: Expiry,
-    /// The life of the entries that are written.
-    life: Life,
-    /// Keeps the map in the list of those whose expired entries are removed.
-    kept: Arc<Kept>,
-}
-
-impl Timing {
-    pub(crate) fn is_by_operations(&self) -> bool {
-        self.expiry == Expiry::Operations
-    }
-
-    pub(crate) fn action(&self, object: &Object, op: MapOp) -> Action {
-        self.timed(object, TimedOp::Entries(op, self.life))
-    }
-
-    fn timed(&self, object: &Object, op: TimedOp) -> Action {
-        if self.is_by_operations() {
-            object.store.evictor.run(&object.store, &self.kept);
-        }
-        Action::Timed(self.expiry, op)
-    }
-}
 
 /// A map whose entries expire, as Redisson's `RMapCache`. Created by [`Grid::timed_map`](crate::Grid::timed_map).
 ///
@@ -74,8 +49,8 @@ pub struct TimedMap<K, V, C = TextJson> {
 
 impl<K, V> TimedMap<K, V> {
     pub(crate) fn new(object: Object, codec: TextJson) -> Self {
-        let kept = object.store.evictor.keep(&object.key);
-        let timing = Timing { expiry: Expiry::Operations, life: Life::default(), kept };
+        let kept = object.store.timed_maps.keep(&object.key);
+        let timing = Timing { expiry: Expiry::Operations, life: Life::default(), _kept: kept };
         Self { map: Map::new(object, codec).with_kind(Kind::Timed(timing.clone())), timing }
     }
 }

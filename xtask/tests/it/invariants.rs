@@ -121,15 +121,18 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
     let found = containing(&libraries, &starts);
     let allowed = [
-        "crates/bandog/src/cached.rs",            // Bodies that block.
-        "crates/bandog-grid/src/cache/keeper.rs", // Loads, and their callers.
-        "crates/bandog-grid/src/cache/shared.rs", // The subscription to the changes of a cache.
-        "crates/bandog-grid/src/queue/taker.rs",  // The requests of a queue.
-        "crates/bandog-grid/src/store.rs",        // Calls that share a round trip.
-        "crates/bandog-page/src/aside.rs",        // Work that takes CPU time.
-        "crates/bandog-net/src/password_file.rs", // Files of passwords.
-        "crates/bandog-page/src/fresh.rs",        // A fetch that continues for the next client.
-        "crates/bandog-page/src/handler.rs",      // An action, which is completed in any case.
+        "crates/bandog/src/cached.rs",             // Bodies that block.
+        "crates/bandog-grid/src/cache/keeper.rs",  // Loads, and their callers.
+        "crates/bandog-grid/src/cache/shared.rs",  // The subscription to the changes of a cache.
+        "crates/bandog-grid/src/near_map.rs",      // The subscription to the changes of a map.
+        "crates/bandog-grid/src/queue/taker.rs",   // The requests of a queue.
+        "crates/bandog-grid/src/store.rs",         // Calls that share a round trip.
+        "crates/bandog-grid/src/timed/evictor.rs", // The removal of expired entries.
+        "crates/bandog-redis-data/src/copies.rs",  // The answer to a program of Java that clears all copies.
+        "crates/bandog-page/src/aside.rs",         // Work that takes CPU time.
+        "crates/bandog-net/src/password_file.rs",  // Files of passwords.
+        "crates/bandog-page/src/fresh.rs",         // A fetch that continues for the next client.
+        "crates/bandog-page/src/handler.rs",       // An action, which is completed in any case.
         "crates/bandog-page/src/serve.rs",
         "crates/bandog-page/src/tests", // Clients of the tests.
         "crates/bandog-quorum/src/task.rs",

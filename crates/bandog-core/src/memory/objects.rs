@@ -8,6 +8,7 @@ mod journal;
 mod list;
 mod map;
 mod multimap;
+mod number;
 mod object;
 mod page;
 mod set;

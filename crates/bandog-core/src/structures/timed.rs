@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{op::MapOp, terms::Bytes};
+use super::{map::MapOp, terms::Bytes};
 
 /// How long an entry of a timed map lives. The entry expires when the first of these times is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,11 +1,7 @@
 //! Removes expired entries: one task for all timed maps of a grid.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -26,44 +22,15 @@ const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of entries of a map that one pass removes.
 const AT_ONCE: u32 = 500;
 
-/// The timed maps of a grid that have handles, and the task that removes their expired entries.
-#[derive(Debug, Default)]
-pub(crate) struct Evictor {
-    maps: Mutex<HashMap<Key, Weak<Kept>>>,
-    runs: AtomicBool,
-}
-
-/// A timed map that has a handle.
-#[derive(Debug)]
-pub(crate) struct Kept;
-
-impl Evictor {
-    fn maps(&self) -> MutexGuard<'_, HashMap<Key, Weak<Kept>>> {
-        self.maps.lock().unwrap_or_else(PoisonError::into_inner)
+/// Runs the task on the runtime of the caller, if it does not run.
+pub(super) fn run(store: &Arc<Store>) {
+    if store.timed_maps.runs() {
+        return;
     }
-
-    /// Adds a map, until the last copy of the result is dropped.
-    pub(crate) fn keep(&self, key: &Key) -> Arc<Kept> {
-        let mut maps = self.maps();
-        if let Some(kept) = maps.get(key).and_then(Weak::upgrade) {
-            return kept;
-        }
-        maps.retain(|_, kept| kept.strong_count() > 0);
-        let kept = Arc::new(Kept);
-        maps.insert(key.clone(), Arc::downgrade(&kept));
-        kept
-    }
-
-    /// Runs the task on the runtime of the caller, if it does not run.
-    pub(crate) fn run(&self, store: &Arc<Store>, _: &Kept) {
-        if self.runs.load(Relaxed) {
-            return;
-        }
-        let Ok(runtime) = Handle::try_current() else { return };
-        if !self.runs.swap(true, Relaxed) {
-            let running = Running(Arc::downgrade(store));
-            drop(runtime.spawn(async move { evict(&running.0).await }));
-        }
+    let Ok(runtime) = Handle::try_current() else { return };
+    if store.timed_maps.begin() {
+        let running = Running(Arc::downgrade(store));
+        drop(runtime.spawn(async move { evict(&running.0).await }));
     }
 }
 
@@ -73,7 +40,7 @@ struct Running(Weak<Store>);
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(store) = self.0.upgrade() {
-            store.evictor.runs.store(false, Relaxed);
+            store.timed_maps.end();
         }
     }
 }
@@ -84,11 +51,7 @@ async fn evict(store: &Weak<Store>) {
     loop {
         tokio::time::sleep(pause).await;
         let Some(store) = store.upgrade() else { return };
-        let keys: Vec<_> = {
-            let mut maps = store.evictor.maps();
-            maps.retain(|_, kept| kept.strong_count() > 0);
-            maps.keys().cloned().collect()
-        };
+        let keys = store.timed_maps.keys();
         if keys.is_empty() {
             return;
         }

@@ -1,8 +1,8 @@
 //! Maps.
 
 use super::{
+    number::{Number, number},
     terms::Map,
-    value::{Number, number},
 };
 use crate::{
     Result,
