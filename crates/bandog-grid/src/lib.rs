@@ -84,7 +84,7 @@ pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Life, Ttl, Vict
 pub use self::{
     bits::{BitNumber, BitSet},
     bloom::{Bloom, UnopenedBloom},
-    cache::{Cache, CacheStats, LoadError, Offline},
+    cache::{Cache, CacheStats, Found, LoadError, Offline},
     call::{Answer, Batch, Call},
     counter::{Counter, FloatCounter, Ids},
     grid::{ClientGrid, Grid},
