@@ -8,7 +8,10 @@ use std::{
 use bandog::grid::{ClientGrid, codec::Bytes};
 use bandog_testkit::{Process, RedisServer, Signal, eventually, is_alive};
 
-use crate::help::{Place, Ran, SOON, dead, ends};
+use crate::{
+    help::{Place, Ran, SOON, dead, ends},
+    signals::is_catching,
+};
 
 /// The lease of a load, which is the time after which another caller takes over.
 const LEASE: Duration = Duration::from_secs(10);
@@ -239,7 +242,7 @@ fn without_the_store_the_command_runs() {
 fn a_store_without_caches_and_a_wrong_line_are_refused() {
     let place = Place::new();
     for (line, reason) in [
-        ("k --fresh 1m -- touch ran", "has no objects"),
+        ("k --fresh 1m -- touch ran", "has no maps, queues and other objects"),
         ("k --fresh 1m --url memory: -- touch ran", "exists in one process only"),
         ("k -- touch ran", "--fresh"),
         ("k --fresh 1m", "<CMD>"),
@@ -267,7 +270,8 @@ fn a_signal_reaches_the_command_and_nothing_is_left() {
         let mut loader = cached.spawn("--fresh 1h", "echo $$ > pid; exec sleep 1000");
         let child = cached.place.pid("pid");
         let mut waiter = cached.spawn("--fresh 1h --wait 5m", "touch ran");
-        eventually(SOON, || cached.redis.cmd(&["PUBSUB", "CHANNELS"]).array().len() == 1);
+        // Bandog installs the handler of this signal last.
+        eventually(SOON, || is_catching(waiter.pid(), Signal::TTOU));
         waiter.signal(signal);
         ends(&mut waiter, code);
         assert!(cached.has("cache-fill"), "the load still runs");
