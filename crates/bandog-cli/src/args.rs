@@ -8,7 +8,7 @@ use clap::{
 };
 
 use crate::{
-    acquire, completions, console, cron, demo, doctor, exec,
+    acquire, cached, completions, console, cron, demo, doctor, exec,
     exit_code::ExitCode,
     extend,
     fault::Fault,
@@ -57,6 +57,7 @@ Examples:
   bandog forget 'order-*' --unused 90d            delete what the store keeps for old names
   bandog latch import wait --timeout 1h           wait until all parts of the work are done
   bandog grid queue mails push hello              queues, maps and other objects of programs
+  bandog cached rates --fresh 5m -- ./rates       the output of a slow command, from a cache
   bandog schedule jobs.toml --check               check a file of jobs
   bandog torture --for 2m                         what a failover of your store does to locks
   bandog page                                     jobs and locks on a web page
@@ -84,6 +85,7 @@ enum Visible {
     Latch(latch::Args),
     Limit(limit::Args),
     Grid(grid::Args),
+    Cached(cached::Args),
     Doctor(doctor::Args),
     Schema(schema::Args),
     Torture(torture::Args),
@@ -149,6 +151,7 @@ impl Visible {
             | Self::Latch(_)
             | Self::Limit(_)
             | Self::Grid(_)
+            | Self::Cached(_)
             | Self::Doctor(_)
             | Self::Schema(_)
             | Self::Torture(_)
@@ -171,6 +174,7 @@ impl Visible {
             Self::Latch(args) => latch::run(&args),
             Self::Limit(args) => limit::run(&args),
             Self::Grid(args) => grid::run(&args),
+            Self::Cached(args) => cached::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Schema(args) => schema::run(&args),
             Self::Torture(args) => torture::run(&args),

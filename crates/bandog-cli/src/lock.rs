@@ -330,7 +330,13 @@ impl Run<'_> {
         let variables = marks.into_iter().chain(all).chain(url).collect();
         let own_group = !self.on_terminal;
         ProcessTree::start(
-            Child { command: &self.args.command, variables, stdin: Stdio::inherit(), own_group },
+            Child {
+                command: &self.args.command,
+                variables,
+                stdin: Stdio::inherit(),
+                stdout: Stdio::inherit(),
+                own_group,
+            },
             Some(heir),
         )
     }

@@ -8,6 +8,7 @@ compile_error!(
 
 mod acquire;
 mod args;
+mod cached; // Keeps the output of a command in a cache.
 mod completions;
 mod confirm;
 mod console;

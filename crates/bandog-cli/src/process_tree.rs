@@ -23,6 +23,7 @@ pub(crate) struct Child<'a> {
     /// Variables in addition to bandog's own environment.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) stdin: Stdio,
+    pub(crate) stdout: Stdio,
     /// Whether the child gets a process group of its own. On a terminal this must be false, because a new group would
     /// be in the background.
     pub(crate) own_group: bool,
@@ -51,7 +52,7 @@ impl ProcessTree {
         let earlier_children = process::children();
         // A hidden step of bandog starts first, and then becomes the command.
         let mut step = exec::step(child.command);
-        step.envs(child.variables).stdin(child.stdin);
+        step.envs(child.variables).stdin(child.stdin).stdout(child.stdout);
         if child.own_group {
             step.process_group(0);
         }

@@ -203,7 +203,8 @@ impl Store {
     pub(crate) fn fault(&self, error: &Error) -> Fault {
         let fault = Fault::of(error, &format!("{} ({})", self.redacted(), self.origin()));
         // The variables that a bandog sets for its commands, beside BANDOG_URL.
-        let is_under_bandog = || ["BANDOG_NAME", "BANDOG_JOB"].iter().any(|name| env::var_os(name).is_some());
+        let is_under_bandog =
+            || ["BANDOG_NAME", "BANDOG_JOB", "BANDOG_CACHED"].iter().any(|name| env::var_os(name).is_some());
         let is_from_bandog = self.from == UrlOrigin::Environment && is_under_bandog();
         let text = error.to_string();
         // The URL without the password has its user still, if it had one.

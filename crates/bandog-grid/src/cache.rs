@@ -75,6 +75,16 @@ pub struct Cache<K, V, C = TextJson> {
     types: PhantomData<fn() -> K>,
 }
 
+/// An entry of a cache.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Found<V> {
+    /// The value. None: it is known that there is no value.
+    pub value: Option<Arc<V>>,
+    /// Whether it is fresh.
+    pub is_fresh: bool,
+}
+
 impl<K, V: Send + Sync + 'static> Cache<K, V> {
     pub(crate) fn new(store: &Arc<Store>, name: &str) -> Result<Self> {
         let key = store.client.key(name)?;
@@ -246,8 +256,23 @@ where
         K: Borrow<Q>,
         C::Keys: Encode<Q>,
     {
+        Ok(self.entry(key).await?.and_then(|found| found.value))
+    }
+
+    /// As [`get`](Self::get), with the state of the entry. None: there is no entry.
+    ///
+    /// # Errors
+    /// As those of [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn entry<Q: Sync + ?Sized>(&self, key: &Q) -> Result<Option<Found<V>>>
+    where
+        K: Borrow<Q>,
+        C::Keys: Encode<Q>,
+    {
         let at = self.at(key)?;
-        Ok(self.look(at).await?.and_then(|(value, _)| value))
+        Ok(self.look(at).await?.map(|(value, is_fresh)| Found { value, is_fresh }))
     }
 
     /// The value, or that there is none, and whether it is fresh. None: there is no entry.
@@ -344,6 +369,25 @@ where
         value.ok_or(LoadError::Panicked) // A value was loaded.
     }
 
+    /// Loads the value and writes it, if the entry is not fresh and no other load of it runs, in any process. Returns the value
+    /// of the entry: the new one, if it was loaded.
+    ///
+    /// # Errors
+    /// [`LoadError`]; [`LoadError::Store`] if the store fails, also if the cache is not strict. The entry stays.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the load may continue.
+    pub async fn refresh_if_stale<F, L, E>(&self, key: &K, load: F) -> Result<Option<Arc<V>>, LoadError<E>>
+    where
+        K: Clone + Send + Sync + 'static,
+        C::Keys: Encode<K>,
+        F: FnOnce(K) -> L + Send + 'static,
+        L: Future<Output = Result<Option<V>, E>> + Send + 'static,
+        E: Send + Sync + 'static,
+    {
+        self.find(key, Wants::Refresh, loading(key, load)).await
+    }
+
     /// Finds a value: in the store, or by a load.
     async fn find<E>(&self, key: &K, wants: Wants, load: Load<V>) -> Result<Option<Arc<V>>, LoadError<E>>
     where
@@ -367,7 +411,7 @@ where
             until: self.shared.store.clock().now() + self.settings.wait,
             made_in,
         };
-        if wants != Wants::New {
+        if matches!(wants, Wants::Value | Wants::Option) {
             match self.look(at.clone()).await {
                 Ok(Some((value, is_fresh))) if value.is_some() || wants == Wants::Option => {
                     if !is_fresh {

@@ -87,7 +87,7 @@ pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Life, Ttl, Vict
 pub use self::{
     bits::{BitNumber, BitSet},
     bloom::{Bloom, UnopenedBloom},
-    cache::{Cache, CacheStats, LoadError},
+    cache::{Cache, CacheStats, Found, LoadError},
     call::{Answer, Batch, Call},
     copies::Offline,
     counter::{Counter, FloatCounter, Ids},

@@ -257,7 +257,13 @@ impl Worker<'_> {
         let delivery = ("BANDOG_DELIVERY", element.delivery().to_string());
         let variables = marks.into_iter().chain([delivery]).chain(url).collect();
         ProcessTree::start(
-            Child { command: self.order.words, variables, stdin: Stdio::from(input), own_group: !self.on_terminal },
+            Child {
+                command: self.order.words,
+                variables,
+                stdin: Stdio::from(input),
+                stdout: Stdio::inherit(),
+                own_group: !self.on_terminal,
+            },
             Some(heir),
         )
     }

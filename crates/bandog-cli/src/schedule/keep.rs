@@ -99,7 +99,13 @@ impl Keeper {
         // The keeper catches signals in order to ignore them. If the command must end because of a signal, bandog sends
         // an order.
         let signals = Signals::catch(false).map_err(|error| Fault::system("cannot catch signals", error))?;
-        let child = Child { command: &args.command, variables: Vec::new(), stdin: Stdio::null(), own_group: true };
+        let child = Child {
+            command: &args.command,
+            variables: Vec::new(),
+            stdin: Stdio::null(),
+            stdout: Stdio::inherit(),
+            own_group: true,
+        };
         Ok(Self { processes: ProcessTree::start(child, None)?, signals, grace: Duration::from_millis(args.grace_ms) })
     }
 

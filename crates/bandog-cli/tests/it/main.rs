@@ -1,4 +1,4 @@
-//! Tests of the command over SQLite, with real processes and real signals. No server is needed.
+//! Tests of the command over SQLite, with real processes and real signals. Only `cached` needs a server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue can only panic")]
 
@@ -13,6 +13,7 @@ mod token;
 #[path = "../verbs/mod.rs"]
 mod verbs;
 
+mod cached;
 mod children;
 mod codes;
 mod cron;

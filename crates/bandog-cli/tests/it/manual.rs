@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "lock",
     "show",
     "ls",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 20] = [
     "latch",
     "limit",
     "grid",
+    "cached",
     "doctor",
     "schema",
     "torture",

@@ -103,7 +103,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 }
 
 /// Whether the process has a handler for the signal.
-fn is_catching(pid: u32, signal: Signal) -> bool {
+pub(crate) fn is_catching(pid: u32, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
     u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal.as_raw() - 1)) != 0

@@ -271,7 +271,7 @@ where
                 requests.into_iter().for_each(|request| request.answer(Err(Failure::Store(error.clone()))));
                 return;
             }
-            Err(_) => return self.wait_without_store(requests),
+            Err(error) => return self.wait_without_store(requests, &error),
         };
         let is_fresh = entry.as_ref().is_some_and(|entry| entry.is_fresh);
         let found = entry.and_then(|entry| self.shared.read(&self.codec, entry));
@@ -292,7 +292,7 @@ where
                 let refresh = first.map(|request| Request {
                     wants: Wants::Refresh,
                     load: request.load.take(),
-                    answer: None,
+                    answer: request.answer.take_if(|_| request.wants == Wants::Refresh),
                     until: request.until,
                     made_in: request.made_in.clone(),
                 });
@@ -304,7 +304,7 @@ where
                 match self.loads.iter_mut().find(|load| load.fill == Some(other)) {
                     Some(load) => load.waiters.append(&mut others),
                     None => {
-                        others.retain(|request| request.wants != Wants::Refresh);
+                        take_refreshes(&mut others).for_each(|request| request.answer(Ok(None)));
                         self.elsewhere.append(&mut others);
                         self.wait_elsewhere();
                     }
@@ -322,8 +322,8 @@ where
 
     /// Has requests wait for the next load without the store. They cannot join the one that runs: the entry may have been
     /// removed since it began.
-    fn wait_without_store(&mut self, mut requests: Vec<Request<V>>) {
-        requests.retain(|request| request.wants != Wants::Refresh);
+    fn wait_without_store(&mut self, mut requests: Vec<Request<V>>, error: &Error) {
+        take_refreshes(&mut requests).for_each(|request| request.answer(Err(Failure::Store(error.clone()))));
         if self.loads_without_store() {
             self.shared.counters.waits.add(requests.len() as u64);
         }
@@ -394,6 +394,11 @@ where
 /// Whether a request that waits for a load of this process begins its own one after a time.
 fn can_be_overdue<V>(request: &Request<V>) -> bool {
     request.made_in.is_some() && request.load.is_some()
+}
+
+/// Removes the requests for refreshes.
+fn take_refreshes<V>(requests: &mut Vec<Request<V>>) -> impl Iterator<Item = Request<V>> {
+    requests.extract_if(.., |request| request.wants == Wants::Refresh)
 }
 
 /// Why a load begins.

@@ -26,7 +26,7 @@ pub(super) enum Wants {
     Value,
     /// A value, which may be stale, or that there is none.
     Option,
-    /// That a stale entry is loaded again. Nobody waits.
+    /// That an entry that is not fresh is loaded again, unless another load runs. A caller waits for the load it begins only.
     Refresh,
     /// A value that is loaded after this request.
     New,

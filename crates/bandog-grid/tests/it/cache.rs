@@ -339,6 +339,49 @@ async fn refresh_and_put_replace_what_is_fresh() {
     }
 }
 
+#[tokio::test]
+async fn a_refresh_of_a_stale_entry_runs_once_and_only_if_it_is_needed() {
+    let server = RedisServer::start();
+    let (cache, other) = (cache(&grid(&server.url()).await), cache(&grid(&server.url()).await));
+    let key = "k".to_owned();
+    let refresh = async |cache: &Cache<String, u32>, source: &Source| {
+        let source = source.clone();
+        let refreshed = cache.refresh_if_stale(&key, async move |_| source.load().await.map(Some)).await;
+        refreshed.map(|value| value.map(|value| *value))
+    };
+    cache.clone().fresh(Duration::from_millis(1)).stale(MINUTE).put("k", &7).await.unwrap();
+    eventually_async(SOON, async || !cache.entry("k").await.unwrap().unwrap().is_fresh).await;
+    // While one caller refreshes, another one gets the old value, and does not load.
+    let (source, unused) = (Source::closed(), Source::open());
+    source.loads.store(10, SeqCst);
+    let open = async {
+        source.started.notified().await;
+        assert_eq!((refresh(&other, &unused).await.unwrap(), unused.loads()), (Some(7), 0));
+        source.gate.add_permits(1);
+    };
+    let (refreshed, ()) = tokio::join!(refresh(&cache, &source), open);
+    assert_eq!(refreshed.unwrap(), Some(11), "the caller waits for its load");
+    let entry = other.entry("k").await.unwrap().unwrap();
+    assert_eq!((entry.value.as_deref(), entry.is_fresh), (Some(&11), true));
+    assert_eq!((refresh(&other, &unused).await.unwrap(), unused.loads()), (Some(11), 0));
+    // The caller of an absent entry does not wait for the load of another one.
+    cache.remove("k").await.unwrap();
+    let early = spawned(&cache, &source);
+    source.started.notified().await;
+    assert_eq!((refresh(&other, &unused).await.unwrap(), unused.loads()), (None, 0));
+    source.gate.add_permits(1);
+    early.await.unwrap().unwrap();
+    // A failure is reported, and the entry stays.
+    cache.clone().fresh(Duration::from_millis(1)).stale(MINUTE).put("k", &7).await.unwrap();
+    eventually_async(SOON, async || !cache.entry("k").await.unwrap().unwrap().is_fresh).await;
+    let failed = cache.refresh_if_stale(&key, async |_| Err::<Option<u32>, _>(io::Error::other("no"))).await;
+    assert!(matches!(failed, Err(LoadError::Load(_))), "{failed:?}");
+    assert_eq!(cache.get("k").await.unwrap().as_deref(), Some(&7));
+    server.kill();
+    let failed = refresh(&cache, &unused).await;
+    assert!(matches!(failed, Err(LoadError::Store(_))) && unused.loads() == 0, "{failed:?}");
+}
+
 /// Readers and writers of several processes: each write changes the source, then removes the entry. A read that begins after
 /// a removal was acknowledged never has an older value. In half of the runs, the connections are cut again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
