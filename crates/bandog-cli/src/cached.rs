@@ -85,7 +85,7 @@ Exit codes:
    71  the operating system refused a process, a thread or a file
    77  the store refuses: password, missing right
 
-If the store does not answer within 500 ms, CMD runs without the cache, with a warning.
+If the store does not answer within 2 s, CMD runs without the cache, with a warning.
 If it is stopped or killed, another caller runs CMD after 10 s, or after its --wait.
 An output of more than 512 KiB is printed as it comes, and not stored.
 A CMD that a signal to bandog has reached is not stored. If bandog is killed, CMD is killed
@@ -99,8 +99,8 @@ Examples:
 /// The name, `argv[0]`, of the process that refreshes a stale output. Its arguments are those of the caller.
 const REFRESHER: &str = "bandog-refresh";
 
-/// Maximum time for which the first read waits for the store.
-const READ_TIMEOUT: Duration = Duration::from_millis(500);
+/// Maximum time for which a read waits for the store. It includes the time to connect.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Outputs = Cache<String, Vec<u8>, Bytes>;
 
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Key::new(&args.key).map_err(|error| store.fault(&error))?;
     let client = store.client(store.options()?.must_exist())?;
     let cache = client.grid().cache(&args.cache).map_err(|error| store.fault(&error))?.codec(Bytes);
-    let cache = cache.fresh(args.fresh.unwrap_or_default()).stale(args.stale).none(args.none).wait(args.wait);
+    let cache = cache.fresh(args.fresh.unwrap_or_default()).stale(args.stale).none(args.none).wait(args.wait).timeout(READ_TIMEOUT);
     let call = Call { args, store: &store, cache };
     // Everything runs on the main thread, because the kernel kills the child when the thread that started it exits.
     runtime::block_on_with_io(async {

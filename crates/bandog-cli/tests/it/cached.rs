@@ -41,6 +41,15 @@ impl Cached {
         self.place.start(&Self::words(&self.redis.url(), options, script))
     }
 
+    /// Starts a caller whose script writes its id into the file `pid`, and waits until it loads. Returns the id, too.
+    fn load(&self, script: &str) -> (Process, u32) {
+        let loader = self.spawn("--fresh 1h", script);
+        let child = self.place.pid("pid");
+        // On a loaded machine, the store can be so late that the script runs without the cache.
+        assert!(self.has("cache-fill"), "the script runs without the cache");
+        (loader, child)
+    }
+
     #[track_caller]
     fn assert(&self, options: &str, script: &str, output: &str) {
         let ran = self.run(options, script);
@@ -180,8 +189,7 @@ fn a_known_absence_is_cached() {
 #[test]
 fn a_killed_loader_costs_a_waiter_its_wait() {
     let cached = Cached::start();
-    let loader = cached.spawn("--fresh 1h", "echo $$ > pid; sleep 1000");
-    let child = cached.place.pid("pid");
+    let (loader, child) = cached.load("echo $$ > pid; sleep 1000");
     loader.kill();
     let start = Instant::now();
     cached.assert("--fresh 1h --wait 200ms", "echo own", "own\n");
@@ -195,8 +203,7 @@ fn a_killed_loader_costs_a_waiter_its_wait() {
 #[test]
 fn a_loader_that_continues_does_not_overwrite_a_newer_output() {
     let cached = Cached::start();
-    let mut loader = cached.spawn("--fresh 1h", "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo old");
-    let child = cached.place.pid("pid");
+    let (mut loader, child) = cached.load("echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo old");
     loader.stop();
     cached.assert("--fresh 1h --wait 5m", "echo new", "new\n");
     fs::write(cached.place.path("go"), "").unwrap();
@@ -210,8 +217,7 @@ fn a_loader_that_continues_does_not_overwrite_a_newer_output() {
 #[test]
 fn a_removal_ends_a_load_that_runs() {
     let cached = Cached::start();
-    let mut loader = cached.spawn("--fresh 1h", "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo old");
-    cached.place.pid("pid");
+    let (mut loader, _) = cached.load("echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo old");
     cached.remove();
     cached.assert("--fresh 1h --wait 5m", "echo new", "new\n");
     fs::write(cached.place.path("go"), "").unwrap();
@@ -267,8 +273,7 @@ fn a_store_without_caches_and_a_wrong_line_are_refused() {
 fn a_signal_reaches_the_command_and_nothing_is_left() {
     let cached = Cached::start();
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let mut loader = cached.spawn("--fresh 1h", "echo $$ > pid; exec sleep 1000");
-        let child = cached.place.pid("pid");
+        let (mut loader, child) = cached.load("echo $$ > pid; exec sleep 1000");
         let mut waiter = cached.spawn("--fresh 1h --wait 5m", "touch ran");
         // Bandog installs the handler of this signal last.
         eventually(SOON, || is_catching(waiter.pid(), Signal::TTOU));
@@ -284,8 +289,7 @@ fn a_signal_reaches_the_command_and_nothing_is_left() {
     assert!(!cached.place.path("ran").exists());
     // The output of a command that was told to end may be a part of it.
     let script = "trap 'echo part; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
-    let mut loader = cached.spawn("--fresh 1h", script);
-    cached.place.pid("pid");
+    let (mut loader, _) = cached.load(script);
     loader.term();
     ends(&mut loader, 0);
     assert_eq!(loader.stdout(), ["part"]);
