@@ -121,7 +121,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Key::new(&args.key).map_err(|error| store.fault(&error))?;
     let client = store.client(store.options()?.must_exist())?;
     let cache = client.grid().cache(&args.cache).map_err(|error| store.fault(&error))?.codec(Bytes);
-    let cache = cache.fresh(args.fresh.unwrap_or_default()).stale(args.stale).none(args.none).wait(args.wait).timeout(READ_TIMEOUT);
+    let cache = cache
+        .fresh(args.fresh.unwrap_or_default())
+        .stale(args.stale)
+        .none(args.none)
+        .wait(args.wait)
+        .timeout(READ_TIMEOUT);
     let call = Call { args, store: &store, cache };
     // Everything runs on the main thread, because the kernel kills the child when the thread that started it exits.
     runtime::block_on_with_io(async {

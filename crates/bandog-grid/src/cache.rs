@@ -27,6 +27,7 @@ use crate::{
     Call,
     call::Writer,
     copies::{Copies, Offline},
+    object::MAX_TTL,
     store::Store,
 };
 
@@ -103,10 +104,10 @@ impl<K, V: Send + Sync + 'static, C: Codec> Cache<K, V, C> {
     }
 
     /// The time for which an entry that is written is fresh. It is shortened at random by up to 10 %, so that entries that
-    /// were written together do not end together. Default: 1 min.
+    /// were written together do not end together. At most 100 years, as the other times. Default: 1 min.
     #[must_use]
     pub fn fresh(mut self, time: Duration) -> Self {
-        self.settings.fresh = time;
+        self.settings.fresh = time.min(MAX_TTL);
         self
     }
 
@@ -114,14 +115,14 @@ impl<K, V: Send + Sync + 'static, C: Codec> Cache<K, V, C> {
     /// that load fails, the entry stays, and the next caller starts another load. Default: 0.
     #[must_use]
     pub fn stale(mut self, time: Duration) -> Self {
-        self.settings.stale = time;
+        self.settings.stale = time.min(MAX_TTL);
         self
     }
 
     /// The time for which [`get_or_find`](Self::get_or_find) knows that there is no value. Default: this is not cached.
     #[must_use]
     pub fn none(mut self, time: Duration) -> Self {
-        self.settings.none = Some(time);
+        self.settings.none = Some(time.min(MAX_TTL));
         self
     }
 

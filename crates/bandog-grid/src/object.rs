@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The longest ttl: 100 years. A store may refuse a longer one.
-const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 86_400);
+pub(crate) const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// An object of a store.
 #[derive(Debug, Clone)]

@@ -340,6 +340,23 @@ async fn refresh_and_put_replace_what_is_fresh() {
 }
 
 #[tokio::test]
+async fn any_times_are_taken() {
+    let server = RedisServer::start();
+    for url in ["memory:", &server.url()] {
+        let cache = cache(&grid(url).await);
+        for time in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+            let cache = cache.clone().fresh(time).stale(time).none(time).max_age(time).near(10);
+            let cache = if time < Duration::MAX { cache } else { cache.wait(time).timeout(time) };
+            let source = Source::open();
+            cache.remove("k").await.unwrap();
+            assert_eq!(get(&cache, &source).await.unwrap(), 1);
+            let again = get(&cache, &source).await.unwrap();
+            assert_eq!(again, if time < Duration::MAX { again } else { 1 }, "{url} {time:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_refresh_of_a_stale_entry_runs_once_and_only_if_it_is_needed() {
     let server = RedisServer::start();
     let (cache, other) = (cache(&grid(&server.url()).await), cache(&grid(&server.url()).await));
