@@ -44,7 +44,7 @@ fn a_default_demo_has_the_expected_result_within_15_seconds() {
 
 #[test]
 fn a_small_demo_has_the_expected_result() {
-    let ended = Demo::start(&["--replicas", "3", "--orders", "7", "--seconds", "10", "--json"]).end();
+    let ended = Demo::start(&["--replicas", "3", "--orders", "7", "--seconds", "20", "--json"]).end();
     ended.assert_code(0);
     assert_without_lock(ended.phase(false), 7);
     assert_with_lock(ended.phase(true), 7);
@@ -52,18 +52,18 @@ fn a_small_demo_has_the_expected_result() {
 
 #[test]
 fn one_phase_can_run_alone() {
-    let with = Demo::start(&["--only", "with-lock", "--orders", "20", "--seconds", "5", "--json"]).end();
+    let with = Demo::start(&["--only", "with-lock", "--orders", "20", "--seconds", "15", "--json"]).end();
     with.assert_code(0);
     assert_eq!(with.lines.len(), 1);
     assert_with_lock(with.phase(true), 20);
-    let without = Demo::start(&["--only", "without-lock", "--orders", "20", "--seconds", "5", "--json"]).end();
+    let without = Demo::start(&["--only", "without-lock", "--orders", "20", "--seconds", "15", "--json"]).end();
     without.assert_code(0);
     assert_eq!(without.lines.len(), 1);
     assert_without_lock(without.phase(false), 20);
 }
 
 fn assert_records_are_kept_and_removed(url: &str) {
-    let ended = Demo::start(&["--only", "with-lock", "--seconds", "10", "--json", "--url", url]).end();
+    let ended = Demo::start(&["--only", "with-lock", "--seconds", "20", "--json", "--url", url]).end();
     ended.assert_code(0);
     assert_with_lock(ended.phase(true), 100);
     assert!(!format!("{}{}", ended.stdout, ended.stderr).contains("PASSWORD"), "{}{}", ended.stdout, ended.stderr);
@@ -113,7 +113,7 @@ fn jobs(url: &str) -> Vec<String> {
 
 #[test]
 fn without_a_terminal_people_get_a_table_without_escapes() {
-    let ended = Demo::start(&["--orders", "20", "--seconds", "6"]).end();
+    let ended = Demo::start(&["--orders", "20", "--seconds", "20"]).end();
     ended.assert_code(0);
     let wanted = ["without a lock", "with bandog", "stock returned more than once", "exactly once", "bandog lock"];
     for words in wanted {

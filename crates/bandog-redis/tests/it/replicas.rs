@@ -218,7 +218,8 @@ async fn grants_share_rounds() {
     let longest = times.iter().max().unwrap();
     assert!(pair.rounds() - rounds <= 8, "{} rounds", pair.rounds() - rounds);
     assert!(*times.iter().min().unwrap() >= LAG);
-    assert!(*longest < 5 * LAG, "{longest:?}");
+    // One after the other, they would take 64 of them.
+    assert!(*longest < 32 * LAG, "{longest:?}");
 }
 
 /// After a failover, the address leads to another server. Its replicas say nothing about the grants of the old server.
