@@ -101,7 +101,10 @@ pub(crate) fn subscriptions(server: &RedisServer) -> usize {
 /// Waits until no neighbour is subscribed, so that an old subscription is not mistaken for a new one.
 #[track_caller]
 pub(crate) fn settle(server: &RedisServer) {
-    eventually(SOON, || subscriptions(server) == 0);
+    eventually(SOON * 6, || match subscriptions(server) {
+        0 => Ok(()),
+        left => Err(format!("{left} subscriptions to {:?}", server.cmd(&["PUBSUB", "CHANNELS"]).texts())),
+    });
 }
 
 /// Number of connections that are subscribed to a channel.
