@@ -3,7 +3,10 @@
 //! The server reports that the map has changed (`CLIENT TRACKING`), whoever has written it. The channel of `RLocalCachedMap`
 //! says which entries, for the writers that keep copies.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
+};
 
 use bandog_codec::{hash::h128_bytes, pack::LocalCacheMessage};
 use bandog_core::{
@@ -17,18 +20,26 @@ use tokio::runtime::Handle;
 use crate::{command::Command, names, pages, scripts::SCRIPTS};
 
 pub(crate) async fn track(servers: &Arc<Servers>, name: &str, changes: MapChanges) -> Result<Subscription> {
-    let (weak, own, report) = (Arc::downgrade(servers), name.to_owned(), changes.clone());
+    // Until the server reports changes, nobody has copies, and messages say nothing.
+    let is_reported = Arc::new(AtomicBool::new(false));
+    let (weak, own, report, has_begun) =
+        (Arc::downgrade(servers), name.to_owned(), changes.clone(), is_reported.clone());
     let sink = Sink::of_messages(move |message| {
+        let report = |change| {
+            if has_begun.load(SeqCst) {
+                report.report(change);
+            }
+        };
         let Some(Message::Payload(payload) | Message::Matched(_, payload)) = message else {
-            return report.report(MapChange::Written); // Messages may be missing.
+            return report(MapChange::Written); // Messages may be missing.
         };
         match LocalCacheMessage::decode(&payload) {
-            Ok(LocalCacheMessage::Invalidate { hashes, .. }) => report.report(MapChange::Entries(hashes)),
+            Ok(LocalCacheMessage::Invalidate { hashes, .. }) => report(MapChange::Entries(hashes)),
             Ok(LocalCacheMessage::Update { entries, .. }) => {
-                report.report(MapChange::Entries(entries.iter().map(|(key, _)| h128_bytes(key)).collect()));
+                report(MapChange::Entries(entries.iter().map(|(key, _)| h128_bytes(key)).collect()));
             }
             Ok(LocalCacheMessage::Clear { request, answer, .. }) => {
-                report.report(MapChange::Written);
+                report(MapChange::Written);
                 // The program of Java waits for an answer of each subscriber.
                 if let (true, Some(servers), Ok(runtime)) = (answer, weak.upgrade(), Handle::try_current()) {
                     let [semaphore, channel] = names::clear_semaphore(&own, &request);
@@ -39,19 +50,21 @@ pub(crate) async fn track(servers: &Arc<Servers>, name: &str, changes: MapChange
                     }));
                 }
             }
-            Err(_) => report.report(MapChange::Written),
+            Err(_) => report(MapChange::Written),
         }
     });
     let messages = servers.subscribe(&names::copies(name), sink).await?;
     let own = name.to_owned();
     let report = KeyChanges::new(move |change| {
+        let has_begun = is_reported.load(SeqCst);
         changes.report(match change {
-            KeyChange::Key(key) if key == own.as_bytes() => MapChange::Written,
-            KeyChange::Key(_) => return, // A longer name.
             KeyChange::Any => MapChange::Any,
-            KeyChange::Lost => MapChange::Lost,
             KeyChange::Denied(error) => MapChange::Denied(error.clone()),
+            KeyChange::Lost if has_begun => MapChange::Lost,
+            KeyChange::Key(key) if has_begun && key == own.as_bytes() => MapChange::Written,
+            KeyChange::Key(_) | KeyChange::Lost => return, // A longer name, or reports have not begun.
         });
+        is_reported.store(true, SeqCst);
     });
     let keys = servers.track(name, report).await?;
     Ok(Subscription::new(move || drop((messages, keys))))
