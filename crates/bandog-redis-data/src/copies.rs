@@ -1,6 +1,6 @@
 //! The changes of a map of which programs keep copies.
 //!
-//! The server reports that the map has changed (`CLIENT TRACKING`), whoever has written it. The channel of `RLocalCachedMap`
+//! The server reports each write to the map by any program (`CLIENT TRACKING`). The channel of `RLocalCachedMap`
 //! says which entries, for the writers that keep copies.
 
 use std::sync::{
@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use crate::{command::Command, names, pages, scripts::SCRIPTS};
 
 pub(crate) async fn track(servers: &Arc<Servers>, name: &str, changes: MapChanges) -> Result<Subscription> {
-    // Until the server reports changes, nobody has copies, and messages say nothing.
+    // Until the server reports changes, there are no copies, so messages are not needed.
     let is_reported = Arc::new(AtomicBool::new(false));
     let (weak, own, report, has_begun) =
         (Arc::downgrade(servers), name.to_owned(), changes.clone(), is_reported.clone());

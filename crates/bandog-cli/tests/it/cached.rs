@@ -287,7 +287,7 @@ fn a_signal_reaches_the_command_and_nothing_is_left() {
         fs::remove_file(cached.place.path("pid")).unwrap();
     }
     assert!(!cached.place.path("ran").exists());
-    // The output of a command that was told to end may be a part of it.
+    // The output of a command that a signal has ended may be incomplete.
     let script = "trap 'echo part; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
     let (mut loader, _) = cached.load(script);
     loader.term();

@@ -79,6 +79,7 @@ impl Doubts {
     /// Records a write to any entry.
     pub(crate) fn written(&self, now: Moment) {
         let mut state = self.state();
+        self.settle(&mut state, now); // Also if nothing is read, the groups stay few.
         let is_named = state.named.is_some_and(|named| now.since(named) < NEAR);
         if let (Some(_), Some(group)) = (state.open(now), state.groups.back_mut()) {
             group.last = now;
@@ -100,14 +101,19 @@ impl Doubts {
         }
     }
 
+    /// Forgets the groups whose copies are void.
+    fn settle(&self, state: &mut State, now: Moment) {
+        if let Some(void) = state.groups.iter().rposition(|group| group.is_void(now)) {
+            let number = state.groups.drain(..=void).next_back().map_or(0, |group| group.number);
+            self.void.fetch_max(number, Release);
+        }
+    }
+
     /// Whether a copy with this number may be used.
     pub(crate) fn allow(&self, number: u64, now: Moment) -> bool {
         if self.some.load(Acquire) {
             let mut state = self.state();
-            if let Some(void) = state.groups.iter().rposition(|group| group.is_void(now)) {
-                let number = state.groups.drain(..=void).next_back().map_or(0, |group| group.number);
-                self.void.fetch_max(number, Release);
-            }
+            self.settle(&mut state, now);
             self.some.store(!state.groups.is_empty(), Relaxed);
         }
         number > self.void.load(Acquire)
@@ -160,5 +166,18 @@ mod tests {
         doubts.written(at(3_200));
         assert_eq!(allowed(&doubts, &[more], at(3_300)), [false]);
         assert_eq!(allowed(&doubts, &[doubts.number(at(3_300))], at(9_000)), [true]);
+    }
+
+    #[test]
+    fn writes_are_forgotten_without_reads() {
+        let (doubts, start) = (Doubts::default(), Clock::system().now());
+        let copy = doubts.number(start);
+        for write in 1..1_000 {
+            let now = start + Duration::from_millis(60 * write);
+            doubts.named(now);
+            doubts.written(now);
+            assert!(doubts.state().groups.len() < 20, "{}", doubts.state().groups.len());
+        }
+        assert!(!doubts.allow(copy, start + Duration::from_secs(60)));
     }
 }

@@ -1,8 +1,8 @@
 -- Timed maps, as RMapCache has them. The bytes of an entry are its idle time in ms (0: none) as a double, the length of its value
 -- as 8 bytes and the value; numbers are little-endian. Bytes with another layout are a value that does not expire.
 --
--- KEYS[1] the map: a hash  KEYS[2] the times in ms at which entries end  KEYS[3] the times at which they end if nobody reads
---         them: sorted sets  KEYS[4] of a bounded map, the last use in ms or the number of uses: a sorted set
+-- KEYS[1] the map: a hash  KEYS[2] the times in ms at which entries end  KEYS[3] the times at which they end if they are not
+--         read: sorted sets  KEYS[4] of a bounded map, the last use in ms or the number of uses: a sorted set
 -- KEYS[5] max-size, mode (LRU or LFU), has-listeners: a hash
 -- ARGV[1] the verb: a command of a hash, or insert, take, swap, set_life, left, bound, listen, evict, page
 -- ARGV[2] the name in the keys and channels of entries
