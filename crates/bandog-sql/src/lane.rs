@@ -11,9 +11,10 @@ use std::{
 
 use bandog_core::{Error, Result, rounded};
 use bandog_net::{Backoff, random_fraction, retryable};
+use futures_util::future::BoxFuture;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{sleep, timeout, timeout_at},
+    time::{sleep, sleep_until, timeout, timeout_at},
 };
 
 use crate::{
@@ -117,8 +118,8 @@ impl Lane {
 /// The task of a lane. It ends when the lane is dropped.
 async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects: bool, is_refused: Arc<AtomicBool>) {
     let backoff = Backoff::default();
-    let (session, counted, refused, opened) = (None, None, None, None);
-    let mut server = Server { context, session, counted, reconnects, backoff, refused, is_refused, opened };
+    let (session, opening, counted, refused, opened) = (None, None, None, None, None);
+    let mut server = Server { context, session, opening, counted, reconnects, backoff, refused, is_refused, opened };
     let (mut waiting, mut left) = (VecDeque::with_capacity(MAX_CALLS), None);
     loop {
         while waiting.len() < MAX_CALLS
@@ -217,6 +218,8 @@ fn join_calls(left: Option<Joined>, waiting: &mut VecDeque<Job>, late: impl Fn()
 struct Server {
     context: Arc<Context>,
     session: Option<Session>,
+    /// The attempt to connect, from its delay on. No request stops it: the server would count a session that nobody has.
+    opening: Option<BoxFuture<'static, Result<Session>>>,
     /// Counts this lane while it has a session.
     counted: Option<CountedLane>,
     /// Whether it connects without a request.
@@ -238,7 +241,8 @@ impl Server {
             let Some(session) = &mut self.session else {
                 // After an error that is not retryable, such as a refused login, the next request connects.
                 let reconnects = self.reconnects || self.is_refused.load(Ordering::Relaxed);
-                let connects = reconnects && self.refused.as_ref().is_none_or(|(_, error)| error.is_retryable());
+                let may_connect = self.refused.as_ref().is_none_or(|(_, error)| error.is_retryable());
+                let connects = self.opening.is_some() || reconnects && may_connect;
                 tokio::select! {
                     biased;
                     job = jobs.recv() => return job,
@@ -321,10 +325,18 @@ impl Server {
     /// The session. Connects if there is none.
     async fn session(&mut self) -> Result<&mut Session> {
         if self.session.is_none() {
-            if let Some((until, _)) = &self.refused {
-                tokio::time::sleep_until((*until).into()).await;
-            }
-            let opened = Session::open(&self.context).await;
+            let opening = self.opening.get_or_insert_with(|| {
+                let (context, is_refused) = (self.context.clone(), self.is_refused.clone());
+                let until = self.refused.as_ref().map_or_else(Instant::now, |(until, _)| *until);
+                Box::pin(async move {
+                    sleep_until(until.into()).await;
+                    // Calls may wait for this attempt.
+                    is_refused.store(false, Ordering::Relaxed);
+                    Session::open(&context).await
+                })
+            });
+            let opened = opening.await;
+            self.opening = None;
             let is_refused = opened.as_ref().is_err_and(is_full);
             self.is_refused.store(is_refused, Ordering::Relaxed);
             if is_refused {

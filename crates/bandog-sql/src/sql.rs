@@ -113,19 +113,14 @@ impl Sql {
         work: impl Fn(oneshot::Sender<T>) -> Work + Send + Sync,
     ) -> Result<T> {
         let (context, deadline) = (self.context(), Instant::now() + self.context().options.timeout);
-        let mut refused = None;
-        for lane in [lane, &self.0.steps, &self.0.renewals, &self.0.others] {
-            if lane.is_refused() {
-                continue;
-            }
-            match lane.call(context, deadline, &work).await {
-                Ok(answer) if answer.is_refused() => refused = Some(answer),
+        let lanes = [lane, &self.0.steps, &self.0.renewals, &self.0.others];
+        let open = || lanes.iter().copied().find(|lane| !lane.is_refused());
+        loop {
+            match open().unwrap_or(lane).call(context, deadline, &work).await {
+                // Another lane may have got the connection meanwhile.
+                Ok(answer) if answer.is_refused() && open().is_some() => {}
                 done => return done,
             }
-        }
-        match refused {
-            Some(answer) => Ok(answer),
-            None => lane.call(context, deadline, &work).await,
         }
     }
 

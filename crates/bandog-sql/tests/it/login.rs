@@ -4,6 +4,8 @@ use bandog_core::{ErrorKind, Leases, Renewal};
 use bandog_sql::{Sql, SqlOptions};
 use bandog_testkit::eventually_async;
 
+use tokio::task::JoinHandle;
+
 use crate::support::{SERVER, SOON, claim, open, renew, take, try_take, url};
 
 #[tokio::test]
@@ -49,12 +51,26 @@ async fn operators_see_the_name_of_the_sessions_and_settings_of_the_url_reach_th
     assert_eq!(SERVER.sql(&database, names), "bandog");
     drop(store);
     SERVER.end_sessions(&database);
-    // `search_path` of the URL does not move the tables of bandog.
-    let options = "application_name=shop-7&options=-c%20search_path%3Dpg_catalog%20-c%20statement_timeout%3D1";
+    // `search_path` of the URL does not move the tables of bandog, and its `statement_timeout` ends no claim: this one
+    // waits for the table for longer.
+    let options = "application_name=shop-7&options=-c%20search_path%3Dpg_catalog%20-c%20statement_timeout%3D150";
     let store = open(&format!("{}?{options}", url(&SERVER, &database)));
+    store.ping().await.unwrap();
+    let blocked = block_table(&database).await;
     let grant = try_take(&store, &claim("k")).await.unwrap();
+    blocked.await.unwrap();
     assert!(grant.is_none(), "the lock of the first client is in the same tables");
     assert_eq!(SERVER.sql(&database, names), "shop-7");
+}
+
+/// Locks the table of leases for 400 ms.
+async fn block_table(database: &str) -> JoinHandle<String> {
+    let owned = database.to_owned();
+    let statements = "begin; lock table bandog.bandog_lease in access exclusive mode; select pg_sleep(0.4); commit";
+    let blocked = tokio::task::spawn_blocking(move || SERVER.sql(&owned, statements));
+    let locked = "select count(*) from pg_locks where mode = 'AccessExclusiveLock' and granted and relation = 'bandog.bandog_lease'::regclass";
+    eventually_async(SOON, async || SERVER.sql(database, locked) == "1").await;
+    blocked
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use bandog_testkit::eventually_async;
 use futures_util::StreamExt;
 
 use super::side::{HOUR, Side, Texts, each_codec, s};
-use crate::neighbour::SOON;
+use crate::{neighbour::SOON, rig::settle};
 
 /// Texts that the codecs write in different forms.
 const TEXTS: &[&str] =
@@ -186,6 +186,7 @@ async fn maps<C: Texts>(side: &Side, codec: &str, c: C) {
 async fn timed_maps_go_both_ways() {
     let side = Side::start(1).await;
     each_codec!(&side, timed_maps);
+    no_subscriptions(side);
 }
 
 async fn timed_maps<C: Texts>(side: &Side, codec: &str, c: C) {
@@ -223,6 +224,7 @@ async fn timed_maps<C: Texts>(side: &Side, codec: &str, c: C) {
         theirs: side.java(kind, "put", name, &["sa", "sb"]), ours: map.put("a", "b").await.unwrap());
     entries_end(side, kind, &map).await;
     bounds(side, kind, &map).await;
+    assert_eq!(side.java(kind, "leave", name, &[]), "left");
 }
 
 /// An entry of each side ends for both, and both sides hear it once.
@@ -288,6 +290,13 @@ async fn bounds<C: Texts>(side: &Side, kind: &str, map: &TimedMap<String, String
 async fn copies_of_both_sides_agree() {
     let side = Side::start(2).await;
     each_codec!(&side, copies);
+    no_subscriptions(side);
+}
+
+/// Checks that the JVMs have none when the clients of bandog have gone: other tests use them, and count.
+fn no_subscriptions(mut side: Side) {
+    side.grids.clear();
+    settle(&side.server);
 }
 
 async fn copies<C: Texts>(side: &Side, codec: &str, c: C) {
@@ -328,6 +337,7 @@ async fn copies<C: Texts>(side: &Side, codec: &str, c: C) {
         assert_eq!(side.java(kind, "copy", name, &["sk"]), "null");
         eventually_async(SOON, async || all_read("k", Some("v")).await).await;
         one.delete().await.unwrap();
+        assert_eq!(side.java(kind, "leave", name, &[]), "left");
     }
 }
 

@@ -15,6 +15,9 @@ final class LocalMaps {
             case "clear-copies":
                 map.clearLocalCache();
                 return "cleared";
+            case "leave":
+                map.destroy();
+                return "left";
             default:
                 return Maps.obey(map, verb, args);
         }

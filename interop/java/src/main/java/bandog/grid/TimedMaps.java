@@ -48,6 +48,9 @@ final class TimedMaps {
                 return "listening";
             case "events":
                 return Words.of(new ArrayList<>(events));
+            case "leave":
+                map.destroy();
+                return "left";
             default:
                 return Maps.obey(map, verb, args);
         }
