@@ -21,15 +21,18 @@ const CODECS: &[&str] = &["--file", "interop/java/codecs.xml"];
 const CURATOR: &[&str] = &["--file", "interop/java/curator.xml"];
 /// Maven's arguments for ShedLock 6.10.0.
 const SHEDLOCK: &[&str] = &["--file", "interop/java/shedlock.xml"];
+/// Maven's arguments for Spring Boot 3.5.7 with the cache manager of Redisson 3.52.0.
+const SPRING: &[&str] = &["--file", "interop/java/spring.xml"];
 /// Maven's arguments for Quartz 2.5.2, which is only measured.
 const QUARTZ: &[&str] = &["--file", "interop/java/quartz.xml"];
-/// The Java sides, as Maven's arguments: both versions of Redisson, its codecs, Curator, ShedLock and Quartz.
+/// The Java sides, as Maven's arguments: both versions of Redisson, its codecs, Curator, ShedLock, Spring and Quartz.
 const JAVA: &[&[&str]] = &[
     REDISSON,
     &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
     CODECS,
     CURATOR,
     SHEDLOCK,
+    SPRING,
     QUARTZ,
 ];
 

@@ -28,6 +28,10 @@ impl<K: Codec, V: Codec> Composite<K, V> {
     pub fn of(keys: K, values: V) -> Self {
         Self { keys, values }
     }
+
+    pub(crate) fn values(&self) -> &V {
+        &self.values
+    }
 }
 
 impl<K: Codec, V: Codec> Codec for Composite<K, V> {

@@ -5,6 +5,7 @@ mod keeper;
 mod request;
 mod settings;
 mod shared;
+mod spring;
 mod stats;
 
 use std::{borrow::Borrow, fmt, marker::PhantomData, sync::Arc, time::Duration};
@@ -18,11 +19,11 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 use self::{
     error::Failure,
-    request::{Load, Loading, Request, Wants},
+    request::{Inbox, Load, Loading, Request, Wants},
     settings::{OnFailure, Settings},
     shared::{PARTS, Shared, entry_key},
 };
-pub use self::{error::LoadError, stats::CacheStats};
+pub use self::{error::LoadError, spring::SpringCache, stats::CacheStats};
 use crate::{
     Call,
     call::Writer,
@@ -397,6 +398,24 @@ where
         E: Send + Sync + 'static,
     {
         let at = self.at(key).map_err(LoadError::Store)?;
+        let request = self.request(&at, wants, load)?;
+        if matches!(wants, Wants::Value | Wants::Option) {
+            match self.look(at.clone()).await {
+                Ok(Some((value, is_fresh))) if value.is_some() || wants == Wants::Option => {
+                    if !is_fresh {
+                        drop(self.submit(&at, Request { wants: Wants::Refresh, ..request }));
+                    }
+                    return Ok(value);
+                }
+                Err(error) if self.settings.on_failure == OnFailure::Fail => return Err(LoadError::Store(error)),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        self.load(&at, request).await
+    }
+
+    /// A request of this caller.
+    fn request<E>(&self, at: &EntryKey, wants: Wants, load: Load<V>) -> Result<Request<V>, LoadError<E>> {
         let made_in = Loading::current();
         if made_in.as_ref().is_some_and(|loading| loading.includes(Arc::as_ptr(&self.shared).addr(), &at.key)) {
             return Err(LoadError::Recursive);
@@ -405,33 +424,22 @@ where
             let error = Error::misused("loads need a Tokio runtime; call this in one");
             return Err(LoadError::Store(error.at(self.key())));
         }
-        let request = |wants, answer| Request {
-            wants,
-            load: Some(load),
-            answer,
-            until: self.shared.store.clock().now() + self.settings.wait,
-            made_in,
-        };
-        if matches!(wants, Wants::Value | Wants::Option) {
-            match self.look(at.clone()).await {
-                Ok(Some((value, is_fresh))) if value.is_some() || wants == Wants::Option => {
-                    if !is_fresh {
-                        drop(keeper::submit(
-                            &self.shared,
-                            &self.codec,
-                            self.settings,
-                            &at,
-                            request(Wants::Refresh, None),
-                        ));
-                    }
-                    return Ok(value);
-                }
-                Err(error) if self.settings.on_failure == OnFailure::Fail => return Err(LoadError::Store(error)),
-                Ok(_) | Err(_) => {}
-            }
-        }
+        let until = self.shared.store.clock().now() + self.settings.wait;
+        Ok(Request { wants, load: Some(load), answer: None, until, made_in })
+    }
+
+    fn submit(&self, at: &EntryKey, request: Request<V>) -> Arc<Inbox<V>> {
+        keeper::submit(&self.shared, &self.codec, self.settings, at, request)
+    }
+
+    /// Waits for a load: that of this request, or one that runs.
+    async fn load<E: Send + Sync + 'static>(
+        &self,
+        at: &EntryKey,
+        request: Request<V>,
+    ) -> Result<Option<Arc<V>>, LoadError<E>> {
         let (answer, answered) = oneshot::channel();
-        let inbox = keeper::submit(&self.shared, &self.codec, self.settings, &at, request(wants, Some(answer)));
+        let inbox = self.submit(at, Request { answer: Some(answer), ..request });
         let mut leaving = OnDrop(Some(|| inbox.changed.notify_one()));
         let answer = answered.await.unwrap_or(Err(Failure::Panicked));
         leaving.0 = None;
@@ -455,7 +463,9 @@ where
         self.write(|to| {
             let at = entry_key(to.write(&self.codec.keys(), key)?);
             let value = Some(to.write(&self.codec, value)?);
-            let Some(entry) = self.settings.entry(value) else { return Err(Error::misused("no entry")) };
+            let Some(entry) = self.settings.entry(value) else {
+                return Err(Error::misused("`fresh` and `stale` are 0, so nothing is written"));
+            };
             let key = at.key.clone();
             Ok((CacheOp::Put(at, entry), key))
         })

@@ -12,7 +12,7 @@ use bandog_sync::Client;
 
 use crate::{
     Batch, BitSet, Cache, Counter, Deque, FloatCounter, Ids, Journal, Limits, List, Map, Multimap, PatternTopic, Queue,
-    Set, SortedSet, TimedMap, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
+    Set, SortedSet, SpringCache, TimedMap, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
 };
 
 /// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.
@@ -126,6 +126,15 @@ impl Grid {
     /// - `ErrorKind::Misused`: the name is not allowed.
     pub fn cache<K, V: Send + Sync + 'static>(&self, name: impl AsRef<str>) -> Result<Cache<K, V>> {
         Cache::new(self.store()?, name.as_ref())
+    }
+
+    /// A cache of Redisson's cache manager for Spring.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Unsupported`: the store has no objects.
+    /// - `ErrorKind::Misused`: the name is not allowed.
+    pub fn spring_cache<K, V: Send + Sync + 'static>(&self, name: impl AsRef<str>) -> Result<SpringCache<K, V>> {
+        SpringCache::new(self.store()?, name.as_ref())
     }
 
     /// A topic.

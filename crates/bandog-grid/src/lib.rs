@@ -36,6 +36,7 @@
 //! | [`BitSet`] | `RBitSet` | millions of flags, small numbers |
 //! | [`Bloom`] | `RBloomFilter` | was it there before? in little memory |
 //! | [`Cache`] | Spring's `@Cacheable` | values that are slow to load |
+//! | [`SpringCache`] | `RedissonSpringCacheManager` | a cache that Java programs with Spring use too |
 //! | [`Queue`], [`Deque`] | `RBlockingQueue`, `RBlockingDeque` | work for other programs |
 //! | [`Journal`] | `RStream`, `RReliableTopic` | messages that each group of programs gets, also those that were away |
 //! | [`Topic`], [`PatternTopic`] | `RTopic`, `RShardedTopic`, `RPatternTopic` | messages to programs that are connected |
@@ -87,7 +88,7 @@ pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Life, Ttl, Vict
 pub use self::{
     bits::{BitNumber, BitSet},
     bloom::{Bloom, UnopenedBloom},
-    cache::{Cache, CacheStats, Found, LoadError},
+    cache::{Cache, CacheStats, Found, LoadError, SpringCache},
     call::{Answer, Batch, Call},
     copies::Offline,
     counter::{Counter, FloatCounter, Ids},

@@ -56,6 +56,11 @@ impl<K, V, C> Map<K, V, C> {
         self
     }
 
+    /// The same map, with values of another type.
+    pub(crate) fn of<W, D: Codec>(&self, codec: D) -> Map<K, W, D> {
+        Map::new(self.object.clone(), codec).with_kind(self.kind.clone())
+    }
+
     fn action(&self, op: MapOp) -> Action {
         match &self.kind {
             Kind::Plain => op.into(),

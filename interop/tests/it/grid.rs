@@ -62,4 +62,5 @@ mod both_ways;
 mod contended;
 mod journals;
 mod side;
+mod spring;
 mod traps;

@@ -26,6 +26,8 @@ pub(crate) enum Program {
     Redisson4,
     /// Redisson 4.7.0, with the objects of its data grid.
     RedissonGrid,
+    /// A service with Spring Boot 3.5.7 and the cache manager of Redisson 3.52.0.
+    Spring,
     /// Redisson 3.10.6, with plain, fair and read-write locks.
     Redisson3,
     /// bandog with the default formats, so without plain semaphores.
@@ -51,7 +53,10 @@ pub(crate) enum Program {
 impl Program {
     /// Whether this is a JVM.
     pub(crate) fn is_java(self) -> bool {
-        matches!(self, Self::Redisson4 | Self::RedissonGrid | Self::Redisson3 | Self::Curator | Self::ShedLock)
+        matches!(
+            self,
+            Self::Redisson4 | Self::RedissonGrid | Self::Spring | Self::Redisson3 | Self::Curator | Self::ShedLock
+        )
     }
 
     /// The program with its arguments.
@@ -61,6 +66,7 @@ impl Program {
         let (mut command, query) = match self {
             Self::Redisson4 => (java("redisson-4.7.0", "bandog.redisson4.Main"), nothing()),
             Self::RedissonGrid => (java("codecs-4.7.0", "bandog.grid.Main"), nothing()),
+            Self::Spring => (java("spring-boot-3.5.7", "bandog.spring.Main"), nothing()),
             Self::Redisson3 => (java("redisson-3.10.6", "bandog.redisson3.Main"), nothing()),
             Self::Bandog => (bandog(), nothing()),
             Self::BandogPlain => (bandog(), "?semaphores=plain".to_owned()),

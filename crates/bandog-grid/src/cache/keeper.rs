@@ -33,7 +33,7 @@ use super::{
 use crate::call::Writer;
 
 /// The lease of a fill, which is renewed three times as often. A process that stops costs others this time at most.
-const LEASE: Duration = Duration::from_secs(10);
+pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// The interval of polls while another process loads.
 const POLL: Duration = Duration::from_secs(1);
 /// The interval of polls if the store does not report that a fill has ended.
@@ -374,6 +374,7 @@ where
         let loading = Loading {
             cache: Arc::as_ptr(&self.shared).addr(),
             key: self.at.key.clone(),
+            fill,
             made_in: first.made_in.clone(),
         };
         let limited = (place == Place::WithoutStore).then(|| self.shared.clone());

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::{Moment, structures::Bytes};
+use bandog_core::{
+    Moment,
+    structures::{Bytes, FillId},
+};
 use futures_util::future::BoxFuture;
 use tokio::{
     sync::{Notify, oneshot},
@@ -106,6 +109,8 @@ pub(super) struct Loading {
     /// The address of what the clones of the cache share.
     pub(super) cache: usize,
     pub(super) key: Bytes,
+    /// The fill that the load has. None: nothing is written.
+    pub(super) fill: Option<FillId>,
     pub(super) made_in: Option<Arc<Self>>,
 }
 

@@ -58,6 +58,7 @@ impl Settings {
     /// The entry with this value. None if it is not cached.
     pub(super) fn entry(&self, value: Option<Vec<u8>>) -> Option<NewEntry> {
         match value {
+            Some(_) if self.fresh.is_zero() && self.stale.is_zero() => None,
             Some(value) => Some(NewEntry { value: Some(value), fresh: shortened(self.fresh), stale: self.stale }),
             None => self.none.map(|none| NewEntry { value: None, fresh: shortened(none), stale: Duration::ZERO }),
         }

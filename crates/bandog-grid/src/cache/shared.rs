@@ -74,6 +74,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
         self.away.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the store is not asked.
+    pub(super) fn is_away(&self) -> bool {
+        let now = self.store.clock().now();
+        self.away().is_some_and(|until| now < until)
+    }
+
     /// Applies an operation that belongs to a read. A store that has not answered in time is not asked again for [`AWAY`],
     /// unless the cache is strict.
     pub(super) async fn ask(&self, settings: &Settings, op: CacheOp) -> Result<Reply> {

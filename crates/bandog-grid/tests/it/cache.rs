@@ -23,18 +23,18 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A source of values that counts its loads, and gives a value when it may.
 #[derive(Clone)]
-struct Source {
+pub(crate) struct Source {
     loads: Arc<AtomicU32>,
-    gate: Arc<Semaphore>,
-    started: Arc<Notify>,
+    pub(crate) gate: Arc<Semaphore>,
+    pub(crate) started: Arc<Notify>,
 }
 
 impl Source {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::with(1_000_000)
     }
 
-    fn closed() -> Self {
+    pub(crate) fn closed() -> Self {
         Self::with(0)
     }
 
@@ -42,12 +42,12 @@ impl Source {
         Self { loads: Arc::default(), gate: Arc::new(Semaphore::new(permits)), started: Arc::default() }
     }
 
-    fn loads(&self) -> u32 {
+    pub(crate) fn loads(&self) -> u32 {
         self.loads.load(SeqCst)
     }
 
     /// A load: its value is its number, and it ends when the gate is open.
-    fn load(&self) -> impl Future<Output = io::Result<u32>> + Send + use<> {
+    pub(crate) fn load(&self) -> impl Future<Output = io::Result<u32>> + Send + use<> {
         let source = self.clone();
         async move {
             let number = source.loads.fetch_add(1, SeqCst) + 1;

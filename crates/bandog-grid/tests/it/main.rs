@@ -9,6 +9,7 @@ mod faults;
 mod journal;
 mod near;
 mod queue;
+mod spring;
 mod timed;
 mod topics;
 

@@ -50,7 +50,11 @@ pub(crate) struct Side {
 
 impl Side {
     pub(crate) async fn start(count: usize) -> Self {
-        let actors = Actors::start(TTL, &vec![Program::RedissonGrid; count]);
+        Self::start_with(Program::RedissonGrid, count).await
+    }
+
+    pub(crate) async fn start_with(program: Program, count: usize) -> Self {
+        let actors = Actors::start(TTL, &vec![program; count]);
         let server = Arc::clone(&actors.server);
         let mut grids = Vec::new();
         for _ in 0..count {
