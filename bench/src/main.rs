@@ -2,6 +2,7 @@
 //! with the same client crate. Raw figures are printed as lines of JSON, and written to a file with `--keep`.
 
 mod backends;
+mod caches;
 mod cluster;
 mod codec;
 mod contend;
@@ -44,7 +45,7 @@ use self::{
 #[derive(Parser)]
 struct Args {
     /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry,
-    /// held, scale, codec, grid, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
+    /// held, scale, codec, grid, cache, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
     /// -handoff, -idle, -held, -bloat, -latches, -claims, curator, backends, or a part of it: backends-cycles, -handoff, -killed, older, schedule, or a
     /// part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
@@ -150,6 +151,7 @@ fn main() -> ExitCode {
         }),
         ("codec", &codec::measure),
         ("grid", &|report| grid::measure(report, args.redisson.as_deref())),
+        ("cache", &caches::measure),
         ("cron", &cron::measure),
         ("records", &records::measure),
         ("kinds", &|report| kinds::measure(report, args.redisson.as_deref())),

@@ -50,8 +50,8 @@ impl<V: Send + Sync + 'static> Shared<V> {
     pub(super) fn new(store: &Arc<Store>, key: Key, loads: usize) -> Self {
         Self {
             store: store.clone(),
+            counters: Counters::new(key.as_str()),
             key,
-            counters: Counters::default(),
             loads: Semaphore::new(loads),
             keepers: Mutex::default(),
             away: Mutex::default(),

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use metrics::counter;
+
 /// Defines the counts, and the counters behind them.
 macro_rules! counts {
     ($($(#[$docs:meta])* $name:ident)*) => {
@@ -12,14 +14,21 @@ macro_rules! counts {
             $($(#[$docs])* pub $name: u64,)*
         }
 
-        #[derive(Debug, Default)]
         pub(super) struct Counters {
             $(pub(super) $name: Counter,)*
         }
 
         impl Counters {
+            /// Counters that are also reported as metrics, with the name of the cache.
+            pub(super) fn new(cache: &str) -> Self {
+                Self { $($name: Counter::new(counter!(
+                    concat!("bandog_cache_", stringify!($name), "_total"),
+                    "cache" => cache.to_owned()
+                )),)* }
+            }
+
             pub(super) fn stats(&self) -> CacheStats {
-                CacheStats { $($name: self.$name.0.load(Relaxed),)* }
+                CacheStats { $($name: self.$name.number.load(Relaxed),)* }
             }
         }
     };
@@ -54,12 +63,19 @@ counts! {
     store_errors
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
+pub(super) struct Counter {
+    number: AtomicU64,
+    metric: metrics::Counter,
+}
 
 impl Counter {
+    fn new(metric: metrics::Counter) -> Self {
+        Self { number: AtomicU64::new(0), metric }
+    }
+
     pub(super) fn add(&self, number: u64) {
-        self.0.fetch_add(number, Relaxed);
+        self.number.fetch_add(number, Relaxed);
+        self.metric.increment(number);
     }
 
     pub(super) fn one(&self) {

@@ -12,6 +12,7 @@ use std::{
 use bandog::grid::{Cache, ClientGrid, Grid, LoadError};
 use bandog_testkit::{RedisCluster, RedisServer, eventually_async, moves::move_slot};
 use futures_util::future::join_all;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::{
     sync::{Notify, Semaphore},
     time::{sleep, timeout},
@@ -610,4 +611,27 @@ fn a_load_whose_runtime_ends_fails_its_callers_and_the_next_caller_loads() {
             get(&cache, &Source::open()).await.unwrap();
         });
     }
+}
+
+#[tokio::test]
+async fn counts_are_metrics_with_the_name_of_the_cache() {
+    let recorder = DebuggingRecorder::new();
+    let grid = grid("memory:").await;
+    let prices: Cache<u32, u32> = metrics::with_local_recorder(&recorder, || grid.cache("prices")).unwrap();
+    for _ in 0..3 {
+        prices.get_or_load(&1, async |key| Ok::<_, io::Error>(key)).await.unwrap();
+    }
+    let mut counted = Vec::new();
+    for (key, _, _, value) in recorder.snapshotter().snapshot().into_vec() {
+        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+        assert_eq!(labels, [("cache", "prices")]);
+        let is_age = key.key().name() == "bandog_cache_age_ms_total";
+        if value != DebugValue::Counter(0) && !is_age {
+            counted.push((key.key().name().to_owned(), value));
+        }
+    }
+    counted.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [("hits", 2), ("loads", 1), ("misses", 1)];
+    let expected = expected.map(|(name, number)| (format!("bandog_cache_{name}_total"), DebugValue::Counter(number)));
+    assert_eq!(counted, expected);
 }
