@@ -137,7 +137,9 @@ async fn hits(report: &mut Report, grid: &Grid, floor: &MultiplexedConnection, t
         });
         own.push(cached.await.per_second);
     }
-    report.raw(json!({"what": "cache", "part": "hit", "tasks": tasks, "bandog_per_second": own, "get_per_second": other}));
+    report.raw(
+        json!({"what": "cache", "part": "hit", "tasks": tasks, "bandog_per_second": own, "get_per_second": other}),
+    );
     let (own, other) = (median(own), median(other));
     let name = format!("hit, {tasks} tasks");
     report.row(name.as_str(), format!("{own:.0}/s"), format!("GET {other:.0}/s, ×{:.2}", own / other), "≥ ×0.95");

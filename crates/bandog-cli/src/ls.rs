@@ -1,6 +1,9 @@
 //! `bandog ls`: the locks that are held, and the latches that are not open; or the objects of the store.
 
-use bandog::{Pattern, admin::Cursor};
+use bandog::{
+    Pattern,
+    admin::{Cursor, Structure},
+};
 use bandog_page::ObjectJson;
 
 use crate::{
@@ -99,9 +102,14 @@ fn objects(args: &Args, store: &Store) -> Result<ExitCode, Fault> {
         }
         Ok(found)
     })?;
-    // A scan of Redis may return a key twice.
-    found.sort_by(|one, other| one.key.cmp(&other.key));
-    found.dedup_by(|one, other| one.key == other.key);
+    // A scan of Redis may return a key twice, and each page has a part of a cache.
+    found.sort_by(|one, other| (&one.key, one.structure.name()).cmp(&(&other.key, other.structure.name())));
+    found.dedup_by(|one, other| {
+        let is_cache = (one.structure, other.structure) == (Structure::Cache, Structure::Cache);
+        let is_same = one.key == other.key && (is_cache || one.structure != Structure::Cache);
+        other.size += if is_same && is_cache { one.size } else { 0 };
+        is_same
+    });
     let text = || {
         print::line(&format!("in {}", store.described()))?;
         if found.is_empty() { print::line("there is no object") } else { object::table(&found) }

@@ -58,6 +58,7 @@ impl Object {
             Structure::Bits => ("bits", "count"),
             Structure::Bloom => ("bloom", "count"),
             Structure::Journal => ("journal", "list"),
+            Structure::Cache => return format!("bandog ls --objects {}", word(key.as_str())),
         };
         format!("bandog grid {object} {} {verb}", word(key.as_str()))
     }

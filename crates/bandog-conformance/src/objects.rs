@@ -112,6 +112,7 @@ macro_rules! each_object_law {
             cache_entry_is_fresh_then_stale_then_gone cache_fill_has_one_owner cache_removal_ends_the_fill
             cache_is_cleared_by_parts cache_fill_expires cache_stale_entry_stays_during_a_fill cache_fill_replaces_another
             cache_notifies_when_a_fill_ends cache_has_a_name_of_its_own cache_leaves_nothing_behind
+            cache_is_in_the_list_of_objects cache_reports_are_read_for_minutes
             timed_entries_expire timed_entries_expire_if_they_are_idle timed_entry_keeps_or_changes_its_life
             timed_map_is_bounded timed_map_loses_what_is_least_used timed_map_reports_its_changes
             timed_map_is_emptied_of_expired_entries timed_map_pages_have_no_expired_entry timed_map_adds

@@ -4,6 +4,7 @@
 //! Operations are data ([`Op`]), so a batch is a slice of operations. The memory backend is the reference.
 
 mod cache;
+mod cache_reports;
 mod copies;
 mod journal;
 mod map;
@@ -18,6 +19,7 @@ use async_trait::async_trait;
 
 pub use self::{
     cache::{BeginWhen, CacheChange, CacheChanges, CacheEntry, CacheOp, EntryKey, FillId, FillState, NewEntry},
+    cache_reports::{CacheReport, read_cache_reports, write_cache_reports},
     copies::{MapChange, MapChanges},
     journal::{EntryId, GroupName, GroupRow, JournalOp, Keep, Start},
     map::MapOp,
@@ -127,7 +129,8 @@ pub trait Structures: Debug + Send + Sync + 'static {
     async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page>;
 
     /// A page of the objects whose names match, for operators. The store examines about this number of names, whether they
-    /// match or not, so the page may be empty although more pages follow.
+    /// match or not, so the page may be empty although more pages follow. A cache may be on several pages, with a part of its
+    /// entries on each.
     ///
     /// # Errors
     /// As [`Structures::run`].

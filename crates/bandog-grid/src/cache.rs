@@ -2,6 +2,7 @@
 
 mod error;
 mod keeper;
+mod reports;
 mod request;
 mod settings;
 mod shared;
@@ -17,6 +18,7 @@ use bandog_core::{
 };
 use tokio::{runtime::Handle, sync::oneshot};
 
+pub(crate) use self::reports::CacheReports;
 use self::{
     error::Failure,
     request::{Inbox, Load, Loading, Request, Wants},
@@ -237,13 +239,12 @@ where
     V: Send + Sync + 'static,
     C: Encode<V> + Decode<V>,
 {
-    fn at<Q: ?Sized>(&self, key: &Q) -> Result<EntryKey>
+    fn encoded<Q: ?Sized>(&self, key: &Q) -> Result<Bytes>
     where
         K: Borrow<Q>,
         C::Keys: Encode<Q>,
     {
-        let key = Writer::new(&self.shared.store).write(&self.codec.keys(), key);
-        key.map(entry_key).map_err(|error| error.at(self.key()))
+        Writer::new(&self.shared.store).write(&self.codec.keys(), key).map_err(|error| error.at(self.key()))
     }
 
     /// The entry, fresh or stale. Nothing is loaded. None: there is no entry, or it is known that there is no value.
@@ -273,20 +274,20 @@ where
         K: Borrow<Q>,
         C::Keys: Encode<Q>,
     {
-        let at = self.at(key)?;
-        Ok(self.look(at).await?.map(|(value, is_fresh)| Found { value, is_fresh }))
+        let key = self.encoded(key)?;
+        Ok(self.look(&key).await?.map(|(value, is_fresh)| Found { value, is_fresh }))
     }
 
     /// The value, or that there is none, and whether it is fresh. None: there is no entry.
-    async fn look(&self, at: EntryKey) -> Result<Option<(Option<Arc<V>>, bool)>> {
+    async fn look(&self, key: &Bytes) -> Result<Option<(Option<Arc<V>>, bool)>> {
+        reports::run(&self.shared.store);
         let (counters, now) = (&self.shared.counters, self.shared.store.clock().now());
         let near = self.shared.near(&self.settings);
-        if let Some(value) = near.and_then(|near| near.get(&at.key, now)) {
+        if let Some(value) = near.and_then(|near| near.get(key, now)) {
             counters.near_hits.one();
             return Ok(Some((value, true)));
         }
-        let key = at.key.clone();
-        let read = near.and_then(|near| near.begin(&key, now));
+        let (at, read) = (entry_key(key.clone()), near.and_then(|near| near.begin(key, now)));
         let (entry, fresh) = if read.is_some() {
             self.shared.ask(&self.settings, CacheOp::Look(at)).await?.look()?.unzip()
         } else {
@@ -327,7 +328,7 @@ where
         L: Future<Output = Result<V, E>> + Send + 'static,
         E: Send + Sync + 'static,
     {
-        let load = loading(key, async move |key| load(key).await.map(Some));
+        let load = || loading(key, async move |key| load(key).await.map(Some));
         let value = self.find(key, Wants::Value, load).await?;
         value.ok_or(LoadError::Panicked) // A value was wanted, so there is one.
     }
@@ -348,7 +349,7 @@ where
         L: Future<Output = Result<Option<V>, E>> + Send + 'static,
         E: Send + Sync + 'static,
     {
-        self.find(key, Wants::Option, loading(key, load)).await
+        self.find(key, Wants::Option, || loading(key, load)).await
     }
 
     /// Loads the value now, and writes it, also if the entry is fresh. A load that runs in another process is not written.
@@ -366,7 +367,7 @@ where
         L: Future<Output = Result<V, E>> + Send + 'static,
         E: Send + Sync + 'static,
     {
-        let load = loading(key, async move |key| load(key).await.map(Some));
+        let load = || loading(key, async move |key| load(key).await.map(Some));
         let value = self.find(key, Wants::New, load).await?;
         value.ok_or(LoadError::Panicked) // A value was loaded.
     }
@@ -387,23 +388,28 @@ where
         L: Future<Output = Result<Option<V>, E>> + Send + 'static,
         E: Send + Sync + 'static,
     {
-        self.find(key, Wants::Refresh, loading(key, load)).await
+        self.find(key, Wants::Refresh, || loading(key, load)).await
     }
 
     /// Finds a value: in the store, or by a load.
-    async fn find<E>(&self, key: &K, wants: Wants, load: Load<V>) -> Result<Option<Arc<V>>, LoadError<E>>
+    async fn find<E>(
+        &self,
+        key: &K,
+        wants: Wants,
+        load: impl FnOnce() -> Load<V>,
+    ) -> Result<Option<Arc<V>>, LoadError<E>>
     where
         K: Sync,
         C::Keys: Encode<K>,
         E: Send + Sync + 'static,
     {
-        let at = self.at(key).map_err(LoadError::Store)?;
-        let request = self.request(&at, wants, load)?;
+        let key = self.encoded(key).map_err(LoadError::Store)?;
+        let made_in = self.made_in(&key)?;
         if matches!(wants, Wants::Value | Wants::Option) {
-            match self.look(at.clone()).await {
+            match self.look(&key).await {
                 Ok(Some((value, is_fresh))) if value.is_some() || wants == Wants::Option => {
                     if !is_fresh {
-                        drop(self.submit(&at, Request { wants: Wants::Refresh, ..request }));
+                        drop(self.submit(&entry_key(key), self.request(Wants::Refresh, load(), made_in)));
                     }
                     return Ok(value);
                 }
@@ -411,21 +417,25 @@ where
                 Ok(_) | Err(_) => {}
             }
         }
-        self.load(&at, request).await
+        self.load(&entry_key(key), self.request(wants, load(), made_in)).await
     }
 
-    /// A request of this caller.
-    fn request<E>(&self, at: &EntryKey, wants: Wants, load: Load<V>) -> Result<Request<V>, LoadError<E>> {
+    /// The load in which a call is made that needs this key.
+    fn made_in<E>(&self, key: &Bytes) -> Result<Option<Arc<Loading>>, LoadError<E>> {
         let made_in = Loading::current();
-        if made_in.as_ref().is_some_and(|loading| loading.includes(Arc::as_ptr(&self.shared).addr(), &at.key)) {
+        if made_in.as_ref().is_some_and(|loading| loading.includes(Arc::as_ptr(&self.shared).addr(), key)) {
             return Err(LoadError::Recursive);
         }
         if Handle::try_current().is_err() {
             let error = Error::misused("loads need a Tokio runtime; call this in one");
             return Err(LoadError::Store(error.at(self.key())));
         }
+        Ok(made_in)
+    }
+
+    fn request(&self, wants: Wants, load: Load<V>, made_in: Option<Arc<Loading>>) -> Request<V> {
         let until = self.shared.store.clock().now() + self.settings.wait;
-        Ok(Request { wants, load: Some(load), answer: None, until, made_in })
+        Request { wants, load: Some(load), answer: None, until, made_in }
     }
 
     fn submit(&self, at: &EntryKey, request: Request<V>) -> Arc<Inbox<V>> {

@@ -19,7 +19,7 @@ use bandog_core::{
 use bandog_sync::Client;
 use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::{limits::Limits, queue::Takers, timed::TimedMaps};
+use crate::{cache::CacheReports, limits::Limits, queue::Takers, timed::TimedMaps};
 
 /// Minimum time for which the store remembers an exact operation.
 const MIN_REMEMBERED: Duration = Duration::from_secs(30);
@@ -34,6 +34,7 @@ pub(crate) struct Store {
     pub(crate) timed_maps: TimedMaps,
     /// What the handles of each cache share, by name and type of the values.
     caches: Mutex<HashMap<(Key, TypeId), Weak<dyn Any + Send + Sync>>>,
+    pub(crate) cache_reports: CacheReports,
     in_flight: Arc<InFlight>,
     shared: Shared,
     operations: Operations,
@@ -60,6 +61,7 @@ impl Store {
             takers: Takers::default(),
             timed_maps: TimedMaps::default(),
             caches: Mutex::default(),
+            cache_reports: CacheReports::default(),
             in_flight: Arc::default(),
             shared: Shared::default(),
             operations: Operations::new(),

@@ -18,8 +18,10 @@ use serde_json::value::RawValue;
 use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
+    ObjectJson,
     access::{self, Hosts},
     aside::aside,
+    cache_json::CacheJson,
     digest::Bar,
     fresh::{Fetched, Fresh, Known},
     histories::{Histories, Marked},
@@ -130,8 +132,10 @@ struct LocksPart<'a> {
 
 /// Some of the objects.
 #[derive(Serialize)]
-struct ObjectsPart {
-    objects: Vec<Box<RawValue>>,
+struct ObjectsPart<'a> {
+    objects: Vec<ObjectJson<'a>>,
+    /// The clients of caches, with the first objects.
+    caches: Vec<CacheJson>,
     /// The cursor of the next objects. None after the last ones.
     next: Option<String>,
 }
@@ -300,9 +304,16 @@ impl<S: Source> Handler<S> {
         };
         let (source, pattern) = (&*self.shared.source, &wanted.pattern);
         let step = |from| async move { in_time(STORE_TIME, source.objects(pattern, &from, objects::STEP)).await };
-        let (objects, next) = objects::part(wanted, step).await?;
+        let (rows, next) = objects::part(wanted, step).await?;
+        let caches = match wanted.from.0.is_empty() {
+            true => in_time(STORE_TIME, source.cache_reports()).await?,
+            false => Vec::new(),
+        };
         drop(turn);
-        Ok(self.written(SystemTime::now(), ObjectsPart { objects, next: next.map(|Cursor(next)| next) }))
+        let objects = rows.iter().map(|row| ObjectJson::new(row, source.store())).collect();
+        let caches = caches.into_iter().filter(|report| pattern.matches(report.cache.as_str()));
+        let caches = caches.filter_map(CacheJson::read).collect();
+        Ok(self.written(SystemTime::now(), ObjectsPart { objects, caches, next: next.map(|Cursor(next)| next) }))
     }
 
     /// The nodes and the pauses as JSON.

@@ -61,6 +61,7 @@
 
 mod access;
 mod aside;
+mod cache_json;
 mod digest;
 mod fresh;
 mod handler;

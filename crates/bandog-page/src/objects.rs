@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::structures::Cursor;
+use bandog_core::structures::{Cursor, ObjectRow, Structure};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -33,7 +33,16 @@ where
     for _ in 0..STEPS {
         let asked = Instant::now();
         let (rows, next) = step(from).await?;
-        found.extend(rows);
+        for row in rows {
+            // Each page has a part of a cache.
+            let known = found.iter_mut().find(|found: &&mut ObjectRow| {
+                row.structure == Structure::Cache && (found.structure, &found.key) == (row.structure, &row.key)
+            });
+            match known {
+                Some(known) => known.size += row.size,
+                None => found.push(row),
+            }
+        }
         let Some(next) = next else { return Ok((found, None)) };
         from = next;
         if found.len() >= ENOUGH || begun.elapsed() >= LIMIT {

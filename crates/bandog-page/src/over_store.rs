@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use bandog_core::{ClientId, Error, ErrorKind, Member, Pattern, structures::Cursor};
+use bandog_core::{
+    ClientId, Error, ErrorKind, Member, Pattern,
+    structures::{CacheReport, Cursor},
+};
 use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
 use bandog_sync::Client;
 use hyper::StatusCode;
 use serde_json::{json as value, value::RawValue};
 
 use crate::{
-    LockJson, ObjectJson,
+    LockJson,
     source::{Act, Answer, ObjectsPage, Source, Target, Trouble, json},
 };
 
@@ -63,9 +66,12 @@ impl Source for OverStore {
 
     async fn objects(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<ObjectsPage, Trouble> {
         let page = self.client.objects(pattern, from, about).await.map_err(|error| Trouble::of(&error))?;
-        let (rows, next) = page.ok_or_else(Trouble::nothing_here)?;
-        let rows = rows.iter().map(|row| json(&ObjectJson::new(row, &self.store))).collect::<Result<_, _>>()?;
-        Ok((rows, next))
+        page.ok_or_else(Trouble::nothing_here)
+    }
+
+    async fn cache_reports(&self) -> Result<Vec<CacheReport>, Trouble> {
+        let reports = self.client.cache_reports().await.map_err(|error| Trouble::of(&error))?;
+        reports.ok_or_else(Trouble::nothing_here)
     }
 
     async fn nodes(&self) -> Answer {

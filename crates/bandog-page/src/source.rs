@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use bandog_core::{Error, ErrorKind, Pattern, structures::Cursor};
+use bandog_core::{
+    Error, ErrorKind, Pattern,
+    structures::{CacheReport, Cursor, ObjectRow},
+};
 use bandog_cron::Time;
 use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
@@ -13,7 +16,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub(crate) type Answer = Result<Box<RawValue>, Trouble>;
 
 /// A page of objects, and where the next one begins. None after the last page.
-pub(crate) type ObjectsPage = (Vec<Box<RawValue>>, Option<Cursor>);
+pub(crate) type ObjectsPage = (Vec<ObjectRow>, Option<Cursor>);
 
 /// Jobs, runs and locks of one store. Each call queries the store.
 pub(crate) trait Source: Send + Sync + 'static {
@@ -37,6 +40,8 @@ pub(crate) trait Source: Send + Sync + 'static {
         from: &Cursor,
         about: usize,
     ) -> impl Future<Output = Result<ObjectsPage, Trouble>> + Send;
+    /// What clients have counted of their caches in the last minutes.
+    fn cache_reports(&self) -> impl Future<Output = Result<Vec<CacheReport>, Trouble>> + Send;
     /// The nodes that run jobs, and the pauses of jobs that are in force now.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
     /// Executes an action, and returns the result.

@@ -132,6 +132,14 @@ pub(crate) fn cache_entry(rest: &[u8]) -> Option<Option<EntryKey>> {
     }
 }
 
+/// The name of the cache whose entry has this key. Of a name that itself has a part in braces behind a colon, only what is
+/// before it.
+pub(crate) fn cache_of_entry(key: &str) -> Option<&str> {
+    let rest = key.strip_prefix("bandog:cache:")?;
+    let is_entry = |at: &usize| matches!(cache_entry(&rest.as_bytes()[at + 2..]), Some(Some(_)));
+    rest.match_indices(":{").map(|(at, _)| at).find(is_entry).map(|at| &rest[..at])
+}
+
 /// The generation of a part of a cache.
 pub(crate) fn cache_generation(name: &str, part: u8) -> String {
     format!("bandog:cache:{name}:{{{part}}}")
@@ -162,6 +170,8 @@ pub(crate) fn whole(name: &str, structure: Structure) -> Whole {
         }
         Structure::Multimap(values) => (vec![own, multimap_ttls(name, values)], 1, 2),
         Structure::Bloom => (vec![bloom_config(name), own], 1, 2),
+        // Its parts may be on several servers, so there are no operations on all of it.
+        Structure::Cache => (vec![cache_generation(name, 0)], 1, 1),
     };
     Whole { keys, showing, sharing }
 }
@@ -248,6 +258,7 @@ mod tests {
                 let [generation, entry, ..] = cache(name, &at);
                 let rest = |key: &str| cache_entry(key.strip_prefix(&cache_prefix(name)).unwrap().as_bytes());
                 assert_eq!((rest(&entry), rest(&generation)), (Some(Some(at)), Some(None)));
+                assert_eq!((cache_of_entry(&entry), cache_of_entry(&generation)), (Some(name), None));
             }
         }
         assert_eq!([cache_entry(b"63}x"), cache_entry(b"x}:k"), cache_entry(b"63")], [None, None, None]);

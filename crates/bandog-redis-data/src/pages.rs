@@ -1,6 +1,6 @@
 //! Pages of an object and of all objects.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bandog_core::{
     ClientId, Error, Key, Pattern, Result,
@@ -91,10 +91,16 @@ pub(crate) async fn objects(
         ("0", false) => None,
         (cursor, _) => Some(format!("{at} {cursor}")),
     };
-    let mut found = Vec::new();
+    let (mut found, mut caches) = (Vec::new(), BTreeMap::<String, u64>::new());
     for name in read::each(names)? {
         // Keys that are not text are those of other programs.
         let Ok(name) = String::from_utf8(read::bytes(name)?) else { continue };
+        if let Some(cache) = names::cache_of_entry(&name) {
+            if pattern.matches(cache) {
+                *caches.entry(cache.to_owned()).or_default() += 1;
+            }
+            continue;
+        }
         let by = names::helper(&name);
         let name = if by.is_some() { names::object_of(&name).to_owned() } else { name };
         let is_wanted = |name: &str| names::is_object(name) && pattern.matches(name) && is_in_one_slot(servers, name);
@@ -110,6 +116,9 @@ pub(crate) async fn objects(
             Some(by) => Hidden::read(reply)?.row_by(key, by),
         });
     }
+    let cache =
+        |(name, size)| Some(ObjectRow { key: Key::new(name).ok()?, structure: Structure::Cache, size, ttl: None });
+    rows.extend(caches.into_iter().filter_map(cache));
     Ok((rows, next.map(Cursor)))
 }
 

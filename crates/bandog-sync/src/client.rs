@@ -1,13 +1,18 @@
 //! The client of a store. A client has one backend and one engine (an actor). The engine makes all calls of the
 //! backend.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use bandog_core::{
     Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Holding, Key, Member, Moment,
     Notifier, Pattern, Result, Row, SqlStatement, Subscription,
     messages::Messages,
-    structures::{Cursor, ObjectRow, ObjectState, Structures},
+    structures::{CacheReport, Cursor, ObjectRow, ObjectState, Structures, read_cache_reports},
 };
 use tokio::sync::oneshot;
 
@@ -114,6 +119,26 @@ impl Client {
         let Some(structures) = self.structures() else { return Ok(None) };
         let found = structures.describe(&key).await?.into_iter();
         Ok(Some(found.filter_map(|state| Some(ObjectState { row: self.unprefixed(state.row)?, ..state })).collect()))
+    }
+
+    /// What clients have counted of their caches, for operators: the reports of the last minutes, by name and client. Names
+    /// are without the prefix. None: the store has no objects.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unavailable`: the store did not answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn cache_reports(&self) -> Result<Option<Vec<CacheReport>>> {
+        let Some(structures) = self.structures() else { return Ok(None) };
+        let now = self.clock().wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (reports, _) = read_cache_reports(&**structures, now).await?;
+        let unprefixed = |report: CacheReport| {
+            let cache = Key::new(report.cache.as_str().strip_prefix(self.handle.prefix())?).ok()?;
+            Some(CacheReport { cache, ..report })
+        };
+        Ok(Some(reports.into_iter().filter_map(unprefixed).collect()))
     }
 
     /// The row with the name without the prefix. None if the name is the prefix.

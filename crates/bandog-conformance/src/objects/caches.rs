@@ -1,6 +1,7 @@
 //! Laws of caches.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::SeqCst},
@@ -9,8 +10,11 @@ use std::{
 };
 
 use bandog_core::{
-    Notifier,
-    structures::{BeginWhen, CacheEntry, CacheOp, EntryKey, FillId, FillState, MapOp, NewEntry, Reply},
+    ClientId, Key, Notifier, Pattern,
+    structures::{
+        Action, BeginWhen, CacheEntry, CacheOp, Cursor, EntryKey, FillId, FillState, MapOp, NewEntry, ObjectOp, Op,
+        Reply, Structure, Ttl, read_cache_reports, write_cache_reports,
+    },
 };
 use tokio::time::sleep;
 
@@ -236,4 +240,57 @@ pub async fn cache_leaves_nothing_behind<W: ObjectWorld>(world: &W) {
     }
     let left = world.left().await;
     assert!(!left.iter().any(|key| key.contains("cache")), "{left:?}");
+}
+
+/// Law 322: a cache is in the list of objects. The sizes on all pages are the number of its entries, also beside an object of
+/// the same name.
+pub async fn cache_is_in_the_list_of_objects<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    store.run("c", MapOp::Put(vec![(b("f"), b("v"))])).await;
+    let generation = CacheOp::Begin { at: at("fill"), fill: FillId(1), when: BeginWhen::Needed, lease: LONG };
+    store.run("c", generation).await;
+    for number in 0..70_u8 {
+        let at = EntryKey { part: number % 64, key: vec![b'k', number] };
+        store.run("c", CacheOp::Put(at, entry("v", LONG, LONG))).await;
+    }
+    let (mut sizes, mut from, pattern) = (BTreeMap::<_, u64>::new(), Cursor::default(), Pattern::all());
+    loop {
+        let (rows, next) = store.structures().objects(&pattern, &from, 10).await.expect("a page");
+        for row in rows.into_iter().filter(|row| row.key == store.key("c")) {
+            *sizes.entry(row.structure.name()).or_default() += row.size;
+        }
+        let Some(next) = next else { break };
+        from = next;
+    }
+    assert_eq!(sizes, BTreeMap::from([("cache", 70), ("map", 1)]));
+}
+
+/// Law 323: the reports of caches are read for minutes, and removed after an hour. They are no object, and expire.
+pub async fn cache_reports_are_read_for_minutes<W: ObjectWorld>(world: &W) {
+    let (store, now) = (Store::of(world), Duration::from_secs(1_800_000_000));
+    let (one, two) = (ClientId::random(), ClientId::random());
+    for (client, age, text) in [(one, 0, "{}"), (two, 60, "\"a b\""), (two, 10, "2"), (ClientId::random(), 600, "3")] {
+        let reports = [(store.key("c d"), text.to_owned())];
+        let ops = write_cache_reports(client, now - Duration::from_secs(age), &reports).expect("operations");
+        for reply in store.structures().run(&ops).await {
+            reply.expect("written");
+        }
+    }
+    let read = async |now| read_cache_reports(&**store.structures(), now).await.expect("the reports");
+    let (reports, old) = read(now).await;
+    let mut found: Vec<_> = reports.iter().map(|report| (report.client, report.age.as_secs(), &*report.json)).collect();
+    found.sort_by_key(|(_, age, _)| *age);
+    assert_eq!((found, old), (vec![(one, 0, "{}"), (two, 10, "2")], None));
+    assert!(reports.iter().all(|report| report.cache == store.key("c d")));
+    let (reports, old) = read(now + Duration::from_secs(3_100)).await;
+    assert_eq!(reports, []);
+    let removed = store.structures().run(&[old.expect("an old report")]).await.remove(0).expect("removed");
+    assert_eq!(removed, Reply::Int(1));
+    assert_eq!(read(now).await.0.len(), 2);
+    let (rows, _) = store.structures().objects(&Pattern::all(), &Cursor::default(), 1_000).await.expect("a page");
+    assert_eq!(rows, []);
+    let key = Key::new("bandog:caches").expect("a name");
+    let op = Op::new(&key, Action::Object(Structure::Map, ObjectOp::Ttl));
+    let ttl = store.structures().run(&[op]).await.remove(0).expect("an answer");
+    assert!(matches!(ttl, Reply::Ttl(Ttl::Left(left)) if left <= Duration::from_secs(3_600)), "{ttl:?}");
 }

@@ -78,7 +78,7 @@ pub async fn map_adds<W: ObjectWorld>(world: &W) {
     assert_eq!(store.run("m", get(&["t"])).await, Reply::Options(vec![Some(b("text"))]));
 }
 
-/// Law 301: a tracked map reports first that changes are reported from now on, and then each write, by whichever operation.
+/// Law 321: a tracked map reports first that changes are reported from now on, and then each write, by whichever operation.
 pub async fn map_reports_its_changes<W: ObjectWorld>(world: &W) {
     let (store, other) = (Store::of(world), Store::of(world));
     let changes = Arc::new(Mutex::new(Vec::new()));

@@ -93,6 +93,8 @@ pub enum Structure {
     Bloom,
     /// A journal, with its groups.
     Journal,
+    /// A cache. It is in lists only.
+    Cache,
 }
 
 impl Structure {
@@ -111,6 +113,7 @@ impl Structure {
             Self::Bits => "bits",
             Self::Bloom => "bloom",
             Self::Journal => "journal",
+            Self::Cache => "cache",
         }
     }
 }

@@ -34,7 +34,7 @@ const AWAY: Duration = Duration::from_secs(1);
 pub(super) struct Shared<V> {
     pub(super) store: Arc<Store>,
     pub(super) key: Key,
-    pub(super) counters: Counters,
+    pub(super) counters: Arc<Counters>,
     /// Limits the loads while the store is away.
     pub(super) loads: Semaphore,
     /// The inbox of each keeper that runs.
@@ -48,9 +48,11 @@ pub(super) struct Shared<V> {
 
 impl<V: Send + Sync + 'static> Shared<V> {
     pub(super) fn new(store: &Arc<Store>, key: Key, loads: usize) -> Self {
+        let counters = Arc::new(Counters::new(key.as_str()));
+        store.cache_reports.add(&key, &counters);
         Self {
             store: store.clone(),
-            counters: Counters::new(key.as_str()),
+            counters,
             key,
             loads: Semaphore::new(loads),
             keepers: Mutex::default(),

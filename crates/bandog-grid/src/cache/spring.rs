@@ -12,9 +12,10 @@ use tokio::time::timeout;
 use super::{
     CacheStats, LoadError, Loading,
     keeper::LEASE,
-    loading,
+    loading, reports,
     request::{Load, Wants},
     settings::OnFailure,
+    shared::entry_key,
 };
 use crate::{Cache, Map, TimedMap, object::Object, store::Store};
 
@@ -209,6 +210,7 @@ where
     /// The entry: a value, or that there is none. It is not asked for while the store is away.
     async fn read(&self, key: &K) -> Result<Option<Option<V>>> {
         let (shared, settings) = (&self.loads.shared, &self.loads.settings);
+        reports::run(&shared.store);
         let is_strict = settings.on_failure == OnFailure::Fail;
         let late = || Error::unavailable("the store did not answer in time").at(&shared.key);
         if !is_strict && shared.is_away() {
@@ -284,7 +286,8 @@ where
             }
             Ok(_) | Err(_) => {}
         }
-        let at = self.loads.at(key).map_err(LoadError::Store)?;
+        let at = entry_key(self.loads.encoded(key).map_err(LoadError::Store)?);
+        let made_in = self.loads.made_in(&at.key)?;
         let (cache, key) = (self.clone(), key.clone());
         let load: Load<V> = Box::pin(async move {
             let Some(fill) = Loading::current().and_then(|loading| loading.fill) else { return load.await };
@@ -297,8 +300,7 @@ where
             let value = load.await?;
             cache.write(&key, value, fill).await
         });
-        let request = self.loads.request(&at, wants, load)?;
-        self.loads.load(&at, request).await
+        self.loads.load(&at, self.loads.request(wants, load, made_in)).await
     }
 
     fn is_strict(&self) -> bool {
@@ -326,7 +328,7 @@ where
 
     /// Whether this fill has not ended.
     async fn runs(&self, key: &K, fill: FillId) -> Result<bool> {
-        let extend = CacheOp::Extend { at: self.loads.at(key)?, fill, lease: LEASE };
+        let extend = CacheOp::Extend { at: entry_key(self.loads.encoded(key)?), fill, lease: LEASE };
         let shared = &self.loads.shared;
         shared.store.run_one(&Op::new(&shared.key, extend), 0, false).await.and_then(Reply::flag)
     }

@@ -1,6 +1,9 @@
 //! The counts of a cache.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use metrics::counter;
 
@@ -12,6 +15,13 @@ macro_rules! counts {
         #[non_exhaustive]
         pub struct CacheStats {
             $($(#[$docs])* pub $name: u64,)*
+        }
+
+        impl CacheStats {
+            /// Each count by its name.
+            pub(super) fn each(&self) -> BTreeMap<&'static str, u64> {
+                [$((stringify!($name), self.$name),)*].into()
+            }
         }
 
         pub(super) struct Counters {

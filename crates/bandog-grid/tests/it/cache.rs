@@ -635,3 +635,26 @@ async fn counts_are_metrics_with_the_name_of_the_cache() {
     let expected = expected.map(|(name, number)| (format!("bandog_cache_{name}_total"), DebugValue::Counter(number)));
     assert_eq!(counted, expected);
 }
+
+#[tokio::test(start_paused = true)]
+async fn counts_are_reported_for_operators() {
+    let client = bandog::testing::client();
+    let grid = client.grid();
+    let prices: Cache<u32, u32> = grid.cache("prices").unwrap();
+    for _ in 0..3 {
+        prices.get_or_load(&1, async |key| Ok::<_, io::Error>(key)).await.unwrap();
+    }
+    let reports = async || client.cache_reports().await.unwrap().unwrap();
+    assert_eq!(reports().await, []);
+    sleep(Duration::from_secs(21)).await;
+    let found = reports().await;
+    let [report] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((report.cache.as_str(), report.client), ("prices", client.id()));
+    assert!(report.json.contains(r#""hits":2"#) && report.json.contains(r#""loads":1"#), "{}", report.json);
+    // Nothing is written while nothing is counted, nor after the last handle of the cache.
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(reports().await[0].json, report.json);
+    drop((prices, grid));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(reports().await.len(), 1, "it is shown for minutes");
+}

@@ -4,7 +4,7 @@ import { $, put, sync } from "./view.js";
 import { ago, span } from "./words.js";
 
 // The cursors of the pages up to the shown one, the answer for this page, and the time of the answer.
-const shown = { cursors: [""], name: "", objects: [], next: null, read: 0 };
+const shown = { cursors: [""], name: "", objects: [], caches: [], next: null, read: 0 };
 let request = 0; // The number of the newest request. Answers to earlier ones are ignored.
 let typing;
 
@@ -31,6 +31,7 @@ async function readPage(cursors, ask, now) {
   try {
     const answer = await ask(`api/objects?${new URLSearchParams({ name: shown.name, cursor: cursors.at(-1) })}`);
     if (number !== request) return; // The user has requested another page in the meantime.
+    if (cursors.length === 1) shown.caches = answer.caches;
     Object.assign(shown, { cursors, objects: answer.objects, next: answer.next, read: Date.parse(answer.at), trouble: undefined });
   } catch (trouble) {
     if (number !== request) return;
@@ -47,11 +48,14 @@ export function paintObjects(now) {
   const age = now - read;
   const failed = trouble && `Not read: ${trouble.message}`;
   put($("#objects-age"), [failed, read && `As of ${ago(Math.max(0, age))}`].filter(Boolean).join(". "));
+  paintCaches(age);
+  const isPart = cursors.length > 1 || next != null; // A scan finds the entries of a cache everywhere.
   // A scan of Redis may return a name twice.
   const rows = [...new Map(objects.map((object) => [object.name, object])).values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   sync($("#objects tbody"), rows, ({ name }) => name, makeObject, (row, { name, type, size, ttl_ms: ttl }) => {
     const expiry = ttl == null ? "never" : ttl > age ? span(ttl - age) : "expired";
-    [name, type, size.toLocaleString("en-GB"), expiry].forEach((text, place) => put(row.cells[place], text));
+    const number = size.toLocaleString("en-GB") + (type === "cache" && isPart ? " in this part" : "");
+    [name, type, number, type === "cache" ? "each entry" : expiry].forEach((text, place) => put(row.cells[place], text));
   });
   $("#objects table").hidden = rows.length === 0;
   const none = $("#no-objects");
@@ -65,11 +69,32 @@ export function paintObjects(now) {
   $("#objects-forth").disabled = next == null;
 }
 
+// The clients of caches: what each of them has counted since it began.
+function paintCaches(age) {
+  const rows = shown.caches.map((cache) => ({ ...cache, id: `${cache.name} ${cache.client}` }));
+  $("#caches").hidden = rows.length === 0;
+  sync($("#caches tbody"), rows, ({ id }) => id, makeCache, (row, { name, program, pid, host, hit_rate: rate, mean_age_ms: old, counts, reported_ms: ago_ms }) => {
+    const reads = ["near_hits", "hits", "stale_hits", "misses"].reduce((sum, count) => sum + (counts[count] ?? 0), 0);
+    const percent = rate == null ? "–" : `${(100 * rate).toFixed(1)} %`;
+    const number = (value) => (value ?? 0).toLocaleString("en-GB");
+    const texts = [name, `${program} (${pid} on ${host})`, percent, number(reads), number(counts.loads), old == null ? "–" : span(old), ago(ago_ms + Math.max(0, age))];
+    texts.forEach((text, place) => put(row.cells[place], text));
+  });
+}
+
+function makeCache() {
+  return makeRow(["", "num", "num", "num", "num", "num"]);
+}
+
 function makeObject() {
+  return makeRow(["", "num", "num"]);
+}
+
+function makeRow(aligns) {
   const row = document.createElement("tr");
   const name = document.createElement("th");
   name.scope = "row";
   row.append(name);
-  for (const align of ["", "num", "num"]) row.insertCell().className = align;
+  for (const align of aligns) row.insertCell().className = align;
   return row;
 }

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bandog_core::{Pattern, structures::Cursor};
+use bandog_core::{
+    Key, Pattern,
+    structures::{CacheReport, Cursor, ObjectRow, Structure},
+};
 use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
 use serde_json::{from_value, json as value, value::RawValue};
@@ -197,9 +200,16 @@ impl Source for Fixed {
         let first: usize = from.0.parse().unwrap_or(0);
         let end = self.0.names.load(SeqCst).min(first + about);
         let names = (first..end).filter(|number| number % 100 == 0).map(|number| format!("object <{number}>"));
-        let rows = names.filter(|name| pattern.matches(name)).map(|name| json(&value!({ "name": name })));
+        let rows = names.filter(|name| pattern.matches(name)).map(|name| {
+            let key = Key::new(name).unwrap();
+            ObjectRow { key, structure: Structure::Map, size: 1, ttl: None }
+        });
         let next = (end < self.0.names.load(SeqCst)).then(|| Cursor(end.to_string()));
-        self.answer((rows.collect::<Result<_, _>>()?, next)).await
+        self.answer((rows.collect(), next)).await
+    }
+
+    async fn cache_reports(&self) -> Result<Vec<CacheReport>, Trouble> {
+        self.answer(Vec::new()).await
     }
 
     async fn act(&self, target: &Target, act: Act) -> Answer {

@@ -1,5 +1,8 @@
 //! The page mounted in another service, over a store in memory.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bandog_core::structures::write_cache_reports;
 use bandog_schedule::{Job, Scheduler};
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, StatusCode, body::Bytes, header, service::Service};
@@ -83,6 +86,30 @@ async fn objects_of_a_store_are_listed_without_the_prefix() {
         serde_json::json!({"name": "<b>hits</b>", "type": "value", "size": 2, "ttl_ms": null, "store": "the store"});
     assert_eq!((&answer["objects"], &answer["next"]), (&serde_json::json!([row]), &serde_json::Value::Null));
     assert!(body(get(&page, "/api/about").await).await.contains(r#""objects":true"#));
+}
+
+/// The counts of the clients of caches come with the first objects.
+#[tokio::test]
+async fn clients_of_caches_are_shown() {
+    let client = bandog::connect("memory:?prefix=shop:").await.unwrap();
+    let counts = r#"{"near_hits":6,"hits":2,"stale_hits":1,"misses":1,"age_ms":3000,"loads":1,"new":5}"#;
+    let report = format!(r#"{{"program":"web","pid":7,"host":"one","counts":{counts}}}"#);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let reports = [("prices", report.as_str()), ("other", "{}")];
+    let reports = reports.map(|(name, text)| (client.key(name).unwrap(), text.to_owned()));
+    let ops = write_cache_reports(client.id(), now, &reports).unwrap();
+    assert!(client.structures().unwrap().run(&ops).await.iter().all(Result::is_ok));
+    let page = Page::over(&client);
+    let read = async |path: &str| {
+        serde_json::from_str::<serde_json::Value>(&body(get(&page, path).await).await).unwrap()["caches"].take()
+    };
+    let mut caches = read("/api/objects").await;
+    assert!(caches[0]["reported_ms"].take().as_u64().unwrap() < 60_000);
+    let expected = serde_json::json!([{"name": "prices", "client": client.id().to_string(), "program": "web", "pid": 7,
+        "host": "one", "counts": serde_json::from_str::<serde_json::Value>(counts).unwrap(), "hit_rate": 0.9,
+        "mean_age_ms": 1000, "reported_ms": null}]);
+    assert_eq!(caches, expected);
+    assert_eq!(read("/api/objects?name=nothing").await, serde_json::json!([]));
 }
 
 /// The new acts over a real store.

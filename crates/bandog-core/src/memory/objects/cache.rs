@@ -31,6 +31,11 @@ impl Cache {
         !(self.entries.is_empty() && self.fills.is_empty())
     }
 
+    /// The number of entries.
+    pub(super) fn len(&self, now: Moment) -> usize {
+        self.entries.values().filter(|entry| now < entry.until).count()
+    }
+
     /// Applies an operation. Returns the answer, and whether a fill may have ended.
     pub(super) fn apply(&mut self, op: &CacheOp, now: Moment, wall: u64) -> (Reply, bool) {
         self.expire(now);

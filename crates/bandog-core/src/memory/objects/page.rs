@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::{content::Content, object::Object, table::Objects};
+use super::{cache::Cache, content::Content, object::Object, table::Objects};
 use crate::{
     Error, ErrorKind, Key, Moment, Pattern, Result,
     structures::{Bytes, Cursor, Elements, ObjectRow, ObjectState, Page, Part, Source, Structure},
@@ -119,8 +119,20 @@ pub(in super::super) fn objects(
     let first = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(Key::new(after)?) };
     let page: Vec<_> = objects.of_keys.range((first, Bound::Unbounded)).take(about).collect();
     let next = page.get(about - 1).map(|(key, _)| Cursor(key.as_str().to_owned()));
-    let matching = page.into_iter().filter(|(key, object)| object.exists() && pattern.matches(key.as_str()));
-    Ok((matching.map(|(key, object)| row(key, object, now)).collect(), next))
+    let is_wanted = |key: &Key| pattern.matches(key.as_str()) && !key.as_str().starts_with("bandog:");
+    let matching = page.into_iter().filter(|(key, object)| object.exists() && is_wanted(key));
+    let rows = matching.map(|(key, object)| row(key, object, now));
+    let caches = objects
+        .caches
+        .iter()
+        .filter(|(key, cache)| after.is_empty() && pattern.matches(key.as_str()) && cache.len(now) > 0);
+    let cache_row = |(key, cache): (&Key, &Cache)| ObjectRow {
+        key: key.clone(),
+        structure: Structure::Cache,
+        size: cache.len(now) as u64,
+        ttl: None,
+    };
+    Ok((rows.chain(caches.map(cache_row)).collect(), next))
 }
 
 /// The object with this name.
