@@ -13,7 +13,7 @@ use crate::{SOON, client, keys};
 const SHORT: Duration = Duration::from_millis(2);
 
 /// Polls a future at most this number of times, and drops it then.
-async fn poll_at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+pub(crate) async fn poll_at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
     poll_fn(|context| {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod cache;
+mod cache_faults;
 mod calls;
 mod dropped;
 mod faults;
