@@ -1,5 +1,8 @@
 //! The list of objects.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bandog::grid::ClientGrid;
 use bandog_testkit::{Process, RedisServer, eventually};
 use serde_json::json;
 
@@ -58,6 +61,32 @@ fn objects_are_listed_with_type_size_and_ttl() {
     redis.kill();
     browser.click("#objects-read");
     browser.says("#objects-age", "Not read: ");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
+fn caches_are_shown_with_their_clients() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let cache = bandog::connect(redis.url()).await.unwrap().grid().cache::<u32, u32>("prices").unwrap();
+        for key in 0..3 {
+            cache.put(&key, &key).await.unwrap();
+        }
+    });
+    // What a client reports after 20 s.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let counts = r#"{"near_hits":60,"hits":20,"stale_hits":10,"misses":10,"age_ms":90000,"loads":7}"#;
+    let report = format!(r#"{now} {{"program":"<b>web","pid":7,"host":"one","counts":{counts}}}"#);
+    redis.cmd(&["HSET", "bandog:caches", "957c1da6-54c9-8017-93c7-a4ef987df61c prices", &report]);
+    let (_page, browser) = open(&place, &redis.url(), PHONE);
+    browser.says("#caches", "prices");
+    let cells = "[...document.querySelector('#caches tbody tr').cells].map((cell) => cell.textContent).slice(0, 6)";
+    assert_eq!(browser.eval(cells), json!(["prices", "<b>web (7 on one)", "90.0 %", "100", "7", "3 s"]));
+    let cells = "[...document.querySelector('#objects tbody tr').cells].map((cell) => cell.textContent)";
+    assert_eq!(browser.eval(cells), json!(["prices", "cache", "3", "each entry"]));
+    let wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    assert!(browser.eval(wide).as_i64().unwrap() <= 0);
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
