@@ -2,6 +2,7 @@
 
 mod error;
 mod keeper;
+mod reported;
 mod reports;
 mod request;
 mod settings;
@@ -18,7 +19,7 @@ use bandog_core::{
 };
 use tokio::{runtime::Handle, sync::oneshot};
 
-pub(crate) use self::reports::CacheReports;
+pub(crate) use self::reported::CacheReports;
 use self::{
     error::Failure,
     request::{Inbox, Load, Loading, Request, Wants},

@@ -1,12 +1,7 @@
 //! The client of a store. A client has one backend and one engine (an actor). The engine makes all calls of the
 //! backend.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
     Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Holding, Key, Member, Moment,
@@ -132,8 +127,7 @@ impl Client {
     /// Dropping the future changes nothing.
     pub async fn cache_reports(&self) -> Result<Option<Vec<CacheReport>>> {
         let Some(structures) = self.structures() else { return Ok(None) };
-        let now = self.clock().wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (reports, _) = read_cache_reports(&**structures, now).await?;
+        let (reports, _) = read_cache_reports(&**structures, self.clock()).await?;
         let unprefixed = |report: CacheReport| {
             let cache = Key::new(report.cache.as_str().strip_prefix(self.handle.prefix())?).ok()?;
             Some(CacheReport { cache, ..report })

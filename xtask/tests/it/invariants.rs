@@ -123,6 +123,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let allowed = [
         "crates/bandog/src/cached.rs",             // Bodies that block.
         "crates/bandog-grid/src/cache/keeper.rs",  // Loads, and their callers.
+        "crates/bandog-grid/src/cache/reports.rs", // The reports for operators.
         "crates/bandog-grid/src/cache/shared.rs",  // The subscription to the changes of a cache.
         "crates/bandog-grid/src/near_map.rs",      // The subscription to the changes of a map.
         "crates/bandog-grid/src/queue/taker.rs",   // The requests of a queue.

@@ -3,10 +3,10 @@
 //! A field is the id of a client, a blank and the name of the cache. Its value is the time of the report in milliseconds since
 //! 1970 by the clock of the client, a blank, and JSON.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Action, Cursor, MapOp, ObjectOp, Op, Part, Structure, Structures, millis};
-use crate::{ClientId, Key, Result};
+use crate::{ClientId, Clock, Key, Result};
 
 /// The name of the map.
 const NAME: &str = "bandog:caches";
@@ -30,11 +30,12 @@ pub struct CacheReport {
     pub json: String,
 }
 
-/// The operations that write these reports of a client. `now` is the time since 1970.
+/// The operations that write these reports of a client.
 ///
 /// # Errors
 /// None: the name of the map is allowed.
-pub fn write_cache_reports(client: ClientId, now: Duration, reports: &[(Key, String)]) -> Result<Vec<Op>> {
+pub fn write_cache_reports(client: ClientId, clock: Clock, reports: &[(Key, String)]) -> Result<Vec<Op>> {
+    let now = since_1970(clock);
     let key = Key::new(NAME)?;
     let entry = |(cache, json): &(Key, String)| {
         (format!("{client} {cache}").into_bytes(), format!("{} {json}", millis(now)).into_bytes())
@@ -43,11 +44,12 @@ pub fn write_cache_reports(client: ClientId, now: Duration, reports: &[(Key, Str
     Ok(vec![Op::new(&key, put), Op::new(&key, Action::Object(Structure::Map, ObjectOp::Expire(LASTING)))])
 }
 
-/// The reports that are shown, and the operation that removes the old ones. `now` is the time since 1970.
+/// The reports that are shown, and the operation that removes the old ones.
 ///
 /// # Errors
 /// As [`Structures::run`].
-pub async fn read_cache_reports(structures: &dyn Structures, now: Duration) -> Result<(Vec<CacheReport>, Option<Op>)> {
+pub async fn read_cache_reports(structures: &dyn Structures, clock: Clock) -> Result<(Vec<CacheReport>, Option<Op>)> {
+    let now = since_1970(clock);
     let (key, mut from) = (Key::new(NAME)?, Cursor::default());
     let (mut reports, mut old) = (Vec::new(), Vec::new());
     loop {
@@ -65,6 +67,10 @@ pub async fn read_cache_reports(structures: &dyn Structures, now: Duration) -> R
     reports.sort_by(|a: &CacheReport, b| (a.cache.as_str(), a.client).cmp(&(b.cache.as_str(), b.client)));
     reports.dedup_by(|a, b| (&a.cache, a.client) == (&b.cache, b.client));
     Ok((reports, (!old.is_empty()).then(|| Op::new(&key, MapOp::Remove(old)))))
+}
+
+fn since_1970(clock: Clock) -> Duration {
+    clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn read(field: &[u8], value: &[u8], now: Duration) -> Option<CacheReport> {

@@ -1,12 +1,9 @@
 //! Reports what the caches of a grid have counted to the store, for operators: one task for all caches of a grid.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::{Duration, UNIX_EPOCH},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Weak},
+    time::Duration,
 };
 
 use bandog_codec::{Encode, TypedJson};
@@ -17,7 +14,7 @@ use bandog_core::{
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use super::stats::{CacheStats, Counters};
+use super::stats::CacheStats;
 use crate::store::Store;
 
 /// The time between two reports.
@@ -25,38 +22,13 @@ const PAUSE: Duration = Duration::from_secs(20);
 /// Number of reports after which the oldest of all clients are removed.
 const REPORTS: u32 = 90;
 
-/// The caches of a grid, and whether the task runs.
-#[derive(Default)]
-pub(crate) struct CacheReports {
-    caches: Mutex<HashMap<Key, Weak<Counters>>>,
-    runs: AtomicBool,
-}
-
-impl CacheReports {
-    fn caches(&self) -> MutexGuard<'_, HashMap<Key, Weak<Counters>>> {
-        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a cache.
-    pub(super) fn add(&self, key: &Key, counters: &Arc<Counters>) {
-        let mut caches = self.caches();
-        caches.retain(|_, counters| counters.strong_count() > 0);
-        caches.insert(key.clone(), Arc::downgrade(counters));
-    }
-
-    fn stats(&self) -> HashMap<Key, CacheStats> {
-        let stats = |(key, counters): (&Key, &Weak<Counters>)| Some((key.clone(), counters.upgrade()?.stats()));
-        self.caches().iter().filter_map(stats).collect()
-    }
-}
-
 /// Runs the task on the runtime of the caller, if it does not run.
 pub(super) fn run(store: &Arc<Store>) {
-    if store.cache_reports.runs.load(Relaxed) {
+    if store.cache_reports.runs() {
         return;
     }
     let Ok(runtime) = Handle::try_current() else { return };
-    if !store.cache_reports.runs.swap(true, Relaxed) {
+    if store.cache_reports.begin() {
         let running = Running(Arc::downgrade(store));
         drop(runtime.spawn(async move { report(&running.0).await }));
     }
@@ -68,7 +40,7 @@ struct Running(Weak<Store>);
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(store) = self.0.upgrade() {
-            store.cache_reports.runs.store(false, Relaxed);
+            store.cache_reports.end();
         }
     }
 }
@@ -96,7 +68,6 @@ async fn report(store: &Weak<Store>) {
 }
 
 async fn send(store: &Store, changed: &[(&Key, CacheStats)], cleans: bool) -> Result<()> {
-    let now = store.clock().wall().duration_since(UNIX_EPOCH).unwrap_or_default();
     let member = Member::here(store.client.id());
     let json = |(key, stats): &(&Key, CacheStats)| {
         let report = Report { host: &member.host, pid: member.pid, program: &member.program, counts: stats.each() };
@@ -105,9 +76,9 @@ async fn send(store: &Store, changed: &[(&Key, CacheStats)], cleans: bool) -> Re
         Ok(((*key).clone(), String::from_utf8_lossy(&bytes).into_owned()))
     };
     let reports = changed.iter().map(json).collect::<Result<Vec<_>>>()?;
-    let mut ops = write_cache_reports(store.client.id(), now, &reports)?;
+    let mut ops = write_cache_reports(store.client.id(), store.clock(), &reports)?;
     if cleans {
-        ops.extend(read_cache_reports(&*store.structures, now).await?.1);
+        ops.extend(read_cache_reports(&*store.structures, store.clock()).await?.1);
     }
     store.run(&ops, 0).await.into_iter().try_for_each(|reply| reply.map(drop))
 }
@@ -118,5 +89,5 @@ struct Report<'a> {
     host: &'a str,
     pid: u32,
     program: &'a str,
-    counts: std::collections::BTreeMap<&'static str, u64>,
+    counts: BTreeMap<&'static str, u64>,
 }

@@ -1,7 +1,5 @@
 //! The page mounted in another service, over a store in memory.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use bandog_core::structures::write_cache_reports;
 use bandog_schedule::{Job, Scheduler};
 use http_body_util::{BodyExt, Full};
@@ -94,10 +92,9 @@ async fn clients_of_caches_are_shown() {
     let client = bandog::connect("memory:?prefix=shop:").await.unwrap();
     let counts = r#"{"near_hits":6,"hits":2,"stale_hits":1,"misses":1,"age_ms":3000,"loads":1,"new":5}"#;
     let report = format!(r#"{{"program":"web","pid":7,"host":"one","counts":{counts}}}"#);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let reports = [("prices", report.as_str()), ("other", "{}")];
     let reports = reports.map(|(name, text)| (client.key(name).unwrap(), text.to_owned()));
-    let ops = write_cache_reports(client.id(), now, &reports).unwrap();
+    let ops = write_cache_reports(client.id(), client.clock(), &reports).unwrap();
     assert!(client.structures().unwrap().run(&ops).await.iter().all(Result::is_ok));
     let page = Page::over(&client);
     let read = async |path: &str| {
