@@ -168,14 +168,31 @@ macro_rules! queue_methods {
             /// # Cancel safety
             /// If the future is dropped, the elements stay in the queue or return to it.
             pub async fn drain(&self, at_most: usize) -> Result<Vec<T>> {
-                let calls = (0..at_most).map(|_| pop(&self.object, Source::List(End::Front)));
-                let mut popped = Vec::new();
-                for each in futures_util::future::join_all(calls).await {
-                    popped.extend(each?);
+                let (mut popped, mut failed) = (Vec::new(), None);
+                let mut is_empty = false;
+                while popped.len() < at_most && !is_empty && failed.is_none() {
+                    let calls = (at_most - popped.len()).min(DRAINED);
+                    let calls = (0..calls).map(|_| pop(&self.object, Source::List(End::Front)));
+                    for each in futures_util::future::join_all(calls).await {
+                        match each {
+                            Ok(Some(element)) => popped.push(element),
+                            Ok(None) => is_empty = true,
+                            Err(error) => failed = Some(error),
+                        }
+                    }
                 }
                 let read = |popped: &Popped| decode(&self.codec, popped.bytes());
                 let elements: Result<Vec<T>> = popped.iter().map(read).collect();
-                let elements = elements.map_err(|error| error.at(&self.object.key))?;
+                let elements = elements.map_err(|error| error.at(&self.object.key));
+                let elements = match failed.map_or(elements, Err) {
+                    Ok(elements) => elements,
+                    Err(error) => {
+                        // The last one returns first, so that their order stays.
+                        popped.sort_by_key(Popped::id);
+                        while popped.pop().is_some() {}
+                        return Err(error);
+                    }
+                };
                 popped.into_iter().for_each(Popped::done);
                 Ok(elements)
             }
@@ -229,6 +246,9 @@ handle! {
     /// ```
     Queue<T> { lease: Duration = DEFAULT_LEASE, is_exact: bool = false }
 }
+
+/// Number of elements that `drain` takes out together.
+const DRAINED: usize = 256;
 
 /// The lease of a taken element.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);

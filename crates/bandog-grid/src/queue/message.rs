@@ -6,7 +6,7 @@ use std::{
 };
 
 use bandog_core::{
-    Clock, Error, Key, Moment, Result,
+    Clock, Error, ErrorKind, Key, Moment, Result,
     structures::{Source, TakeEnd, TakenElement},
 };
 use tokio::sync::{mpsc::UnboundedSender, oneshot, watch};
@@ -128,6 +128,10 @@ impl Popped {
         &self.element.bytes
     }
 
+    pub(crate) fn id(&self) -> u64 {
+        self.element.id
+    }
+
     /// Removes the element from the store.
     pub(crate) fn done(mut self) {
         self.at_drop = Some(TakeEnd::Done);
@@ -156,10 +160,21 @@ impl Popped {
         self.at_drop = None;
         let (reply, answer) = oneshot::channel();
         let id = self.element.id;
-        let ended = || Error::unavailable("the runtime of the queue has ended").ambiguous().at(&self.key);
+        let until = self.until.clone();
+        // A taker that has lost all its elements ends, too.
+        let is_lost = || until.borrow().is_none_or(|until| self.clock.now() >= until);
+        let ended = || match is_lost() {
+            true => lost().at(&self.key),
+            false => Error::unavailable("the runtime of the queue has ended").ambiguous().at(&self.key),
+        };
         self.taker.send(Message::End(End::new(id, end, self.until(), Some(reply)))).map_err(|_| ended())?;
         answer.await.map_err(|_| ended())?
     }
+}
+
+/// The error about an element that does not belong to this program any more.
+pub(super) fn lost() -> Error {
+    Error::new(ErrorKind::Lost, "the lease was over: another program may have the element")
 }
 
 impl Drop for Popped {

@@ -10,6 +10,7 @@ use bandog::{
     grid::{ClientGrid, Limits, Queue},
 };
 use bandog_testkit::{RedisServer, eventually_async};
+use futures_util::FutureExt;
 use tokio::time::{sleep, timeout};
 
 use crate::{SOON, client, grid, keys};
@@ -291,4 +292,55 @@ async fn dropped_calls_stay_within_the_limit() {
     server.resume();
     first.await.unwrap().unwrap();
     eventually_async(SOON, async || counter.get().await.is_ok()).await;
+}
+
+/// The answer to `done` is lost: the repeated request finds the element removed by the first one.
+#[tokio::test]
+async fn an_element_whose_end_had_no_answer_is_done() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let queue: Queue<u32> = grid(&format!("{}?timeout=300ms", wire.url())).await.queue("q").unwrap();
+    for end in ["done", "release"] {
+        queue.push(&1).await.unwrap();
+        let taken = queue.take(SECOND).await.unwrap().unwrap();
+        wire.drop_replies(true);
+        let ended = tokio::spawn(if end == "done" { taken.done().boxed() } else { taken.release().boxed() });
+        eventually_async(SOON, async || server.cmd(&["HLEN", "bandog:taken:{q}"]).int() == 0).await;
+        wire.cut();
+        wire.drop_replies(false);
+        ended.await.unwrap().unwrap_or_else(|error| panic!("{end}: {error}"));
+    }
+    assert_eq!((queue.pop().await.unwrap(), queue.pop().await.unwrap()), (Some(1), None));
+}
+
+/// The task of a queue ends a second after it has lost its last element.
+#[tokio::test]
+async fn an_element_that_flushall_has_removed_is_lost_for_ever() {
+    let server = RedisServer::start();
+    let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap().lease(SECOND);
+    queue.push(&1).await.unwrap();
+    let taken = queue.take(SECOND).await.unwrap().unwrap();
+    server.cmd(&["FLUSHALL"]);
+    timeout(SOON, taken.lost()).await.unwrap();
+    sleep(SECOND * 2).await;
+    let lost = taken.done().await.unwrap_err();
+    assert_eq!((lost.kind(), lost.maybe_applied()), (ErrorKind::Lost, false), "{lost}");
+}
+
+/// Elements whose leases the server has evicted come again; one that it has evicted itself is lost for its holder.
+#[tokio::test]
+async fn elements_without_leases_come_again() {
+    let server = RedisServer::start();
+    let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap().lease(SECOND);
+    queue.push_all(&[1, 2]).await.unwrap();
+    let taken = queue.take(SECOND).await.unwrap().unwrap();
+    server.cmd(&["DEL", "bandog:leases:{q}"]);
+    timeout(SOON, taken.lost()).await.unwrap();
+    let mut again = [queue.pop_wait(SOON).await.unwrap().unwrap(), queue.pop_wait(SOON).await.unwrap().unwrap()];
+    again.sort_unstable();
+    assert_eq!(again, [1, 2]);
+    queue.push(&3).await.unwrap();
+    let taken = queue.take(SECOND).await.unwrap().unwrap();
+    server.cmd(&["DEL", "bandog:taken:{q}"]);
+    timeout(SOON, taken.lost()).await.unwrap();
 }

@@ -10,7 +10,7 @@ use bandog_testkit::{RedisServer, eventually_async};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::{SOON, grid};
+use crate::{SOON, grid, keys};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -235,4 +235,26 @@ async fn lost_answers_lose_no_entry() {
         plain.groups().await.unwrap().iter().all(|group| (group.ready, group.taken) == (0, 0))
     })
     .await;
+}
+
+/// A journal with a ttl leaves nothing behind, with several groups and elements that are taken.
+#[tokio::test]
+async fn a_journal_with_groups_expires_as_a_whole() {
+    let server = RedisServer::start();
+    let grid = grid(&server.url()).await;
+    let journal: Journal<u32> = grid.journal("j").unwrap();
+    let (a, b) = (journal.group("a").await.unwrap(), journal.group("b").await.unwrap());
+    journal.append(&0).await.unwrap();
+    for group in [&a, &b] {
+        group.take(SOON).await.unwrap().unwrap().done().await.unwrap();
+    }
+    assert!(journal.expire(Duration::from_secs(3)).await.unwrap());
+    for group in [&a, &b] {
+        assert!(group.take(Duration::ZERO).await.unwrap().is_none());
+    }
+    journal.append(&1).await.unwrap();
+    std::mem::forget(a.take(SOON).await.unwrap().unwrap());
+    let lasting = || keys(&server).into_iter().filter(|key| server.pttl(key) == -1).collect::<Vec<_>>();
+    assert_eq!(lasting(), Vec::<String>::new());
+    eventually_async(SOON, async || !journal.exists().await.unwrap()).await;
 }

@@ -113,7 +113,7 @@ fn after_the_end_of_a_runtime_elements_come_again_and_calls_run_elsewhere() {
         let again = queue.take(SOON).await.unwrap().unwrap();
         assert_eq!((*again, again.delivery()), (1, 2), "the lease has expired");
         let gone = taken.done().await.unwrap_err();
-        assert_eq!(gone.kind(), ErrorKind::Unavailable, "{gone}");
+        assert_eq!(gone.kind(), ErrorKind::Lost, "{gone}");
         again.done().await.unwrap();
     });
 }
@@ -186,4 +186,62 @@ fn a_closed_grid_has_confirmed_what_it_popped() {
     });
     drop(runtime);
     assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+/// Elements that cannot be delivered return in their order, also many, and a number without a bound costs nothing.
+#[tokio::test]
+async fn a_drain_that_fails_keeps_the_order() {
+    let server = RedisServer::start();
+    for url in ["memory:".to_owned(), server.url()] {
+        let grid = grid(&url).await;
+        let (numbers, texts) = (grid.queue::<u32>("q").unwrap(), grid.queue::<String>("q").unwrap());
+        let all: Vec<u32> = (0..2_500).collect();
+        numbers.push_all(&all).await.unwrap();
+        texts.push("no number").await.unwrap();
+        let failed = numbers.drain(usize::MAX).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Corrupt, "{failed}");
+        eventually_async(SOON, async || numbers.taken_len().await.unwrap() == 0).await;
+        assert_eq!(numbers.drain(2_500).await.unwrap(), all, "{url}");
+        assert_eq!(texts.drain(usize::MAX).await.unwrap(), ["no number"]);
+    }
+}
+
+/// More elements than the script makes available together come before the new ones.
+#[tokio::test]
+async fn elements_of_expired_leases_come_first() {
+    let server = RedisServer::start();
+    let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap();
+    let old: Vec<u32> = (0..300).collect();
+    queue.push_all(&old).await.unwrap();
+    {
+        let dying = grid(&server.url()).await.queue::<u32>("q").unwrap().lease(Duration::from_secs(2));
+        for _ in &old {
+            std::mem::forget(dying.take(SOON).await.unwrap().unwrap());
+        }
+    }
+    let kept: Vec<_> = (300..600).collect();
+    queue.push_all(&kept).await.unwrap();
+    let expire = "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 0, id) end";
+    server.cmd(&["EVAL", expire, "1", "bandog:leases:{q}"]);
+    let mut first = queue.drain(256).await.unwrap();
+    first.extend(queue.drain(44).await.unwrap());
+    first.sort_unstable();
+    assert_eq!(first, old);
+}
+
+/// A thousand exact calls at once cost as much for each as a few.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_exact_calls_at_once_are_applied_once() {
+    let server = RedisServer::start();
+    let grid = grid(&server.url()).await;
+    let counter = grid.counter("n").unwrap().exact();
+    for round in 1..=3 {
+        let sums = futures_util::future::join_all((0..3_000).map(|_| counter.add(1).into_future())).await;
+        sums.into_iter().for_each(|sum| _ = sum.unwrap());
+        assert_eq!(counter.get().await.unwrap(), 3_000 * round);
+    }
+    // Answers are forgotten when their client can repeat them no more.
+    counter.add(1).await.unwrap();
+    let kept = server.cmd(&["HLEN", "bandog:ops:{n}"]).int();
+    assert!(kept < 100, "{kept} answers are remembered");
 }

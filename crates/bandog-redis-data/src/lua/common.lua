@@ -18,46 +18,46 @@ local function must_be(key, kind)
     end
 end
 
--- Operations with an id: the hash `key` has a field for each client, with its answers that are remembered, and the lowest
--- number that it can still repeat. ARGV[at] is the client ('' if the operation has no id), ARGV[at + 1] the number of the
--- operation, ARGV[at + 2] the time for which it is remembered in ms, ARGV[at + 3] the lowest number that this client can still
--- repeat.
+-- Operations with an id: the hash `key` has a field for each answer that is remembered, CLIENT and its number, and a field
+-- CLIENT with the lowest number that the client can still repeat and the time until which it is remembered. ARGV[at] is the
+-- client ('' if the operation has no id), ARGV[at + 1] the number of the operation, ARGV[at + 2] the time for which it is
+-- remembered in ms, ARGV[at + 3] the lowest number that this client can still repeat.
 
--- The answers that are remembered for this client, and its lowest number. `remembered` reads them for `remember`.
-local kept_answers, lowest_number
+-- The lowest number of this client, if it is known. `remembered` reads it for `remember`.
+local lowest_number
 
 -- The remembered answer of this operation, or nil. A request that arrives after its answer was forgotten is refused: it was
 -- applied, or its client has given it up.
 local function remembered(key, at)
     if (ARGV[at] or '') == '' then return nil end
-    local packed = redis.call('HGET', key, ARGV[at])
-    if not packed then return nil end
-    kept_answers, lowest_number = unpack(cmsgpack.unpack(packed))
-    if tonumber(ARGV[at + 1]) < math.max(lowest_number, tonumber(ARGV[at + 3])) then
+    local found = redis.call('HMGET', key, ARGV[at], ARGV[at] .. ' ' .. ARGV[at + 1])
+    if found[1] then lowest_number = tonumber(found[1]:match('^%d+')) end
+    if tonumber(ARGV[at + 1]) < math.max(lowest_number or 0, tonumber(ARGV[at + 3])) then
         error({err = 'LATE the request has arrived too late'})
     end
-    for _, answer in ipairs(kept_answers) do
-        if answer[1] == ARGV[at + 1] then return answer[3] end
-    end
-    return nil
+    return found[2] and cmsgpack.unpack(found[2])[2] or nil
 end
 
--- Remembers the answer of this operation, for which `remembered` has returned nil.
+-- Remembers the answer of this operation, for which `remembered` has returned nil. Each answer is forgotten once, so the time
+-- does not depend on their number.
 local function remember(key, at, answer)
     local client = ARGV[at] or ''
     if client == '' then return end
-    local now, before, kept = micros() / 1000, math.max(tonumber(ARGV[at + 3]), lowest_number or 0), {}
-    for _, other in ipairs(kept_answers or {}) do
-        if tonumber(other[1]) >= before and other[2] > now then kept[#kept + 1] = other end
+    local now = micros() / 1000
+    local before, ends = math.max(tonumber(ARGV[at + 3]), lowest_number or 0), now + ARGV[at + 2]
+    redis.call('HSET', key, client .. ' ' .. ARGV[at + 1], cmsgpack.pack({ends, answer}),
+        client, string.format('%.0f %.0f', before, ends))
+    for number = lowest_number or before, before - 1 do
+        redis.call('HDEL', key, string.format('%s %.0f', client, number))
     end
-    kept[#kept + 1] = {ARGV[at + 1], now + ARGV[at + 2], answer}
-    redis.call('HSET', key, client, cmsgpack.pack({kept, before}))
     if redis.call('PTTL', key) < tonumber(ARGV[at + 2]) then redis.call('PEXPIRE', key, ARGV[at + 2]) end
     -- Clients that have gone leave their fields. Each new client examines a few.
-    if not kept_answers and redis.call('HLEN', key) > 1000 then
-        for _, field in ipairs(redis.call('HRANDFIELD', key, 10)) do
-            local others = cmsgpack.unpack(redis.call('HGET', key, field))[1]
-            if others[#others][2] <= now then redis.call('HDEL', key, field) end
+    if not lowest_number and redis.call('HLEN', key) > 1000 then
+        local fields = redis.call('HRANDFIELD', key, 20, 'WITHVALUES')
+        for at = 1, #fields, 2 do
+            local until_ms = fields[at]:find(' ', 1, true) and cmsgpack.unpack(fields[at + 1])[1]
+                or tonumber(fields[at + 1]:match(' (%d+)$'))
+            if until_ms <= now then redis.call('HDEL', key, fields[at]) end
         end
     end
 end

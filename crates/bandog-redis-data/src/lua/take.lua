@@ -87,8 +87,13 @@ local function expire(id)
 end
 
 -- Makes elements available again whose lease has expired.
-local function expire_leases()
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 100)) do expire(id) end
+local function expire_leases(at_most)
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, at_most)) do expire(id) end
+    if redis.call('EXISTS', leases) == 1 then return end
+    -- Without the leases, which the server may have evicted, nobody has an element.
+    for _, id in ipairs(redis.call('HKEYS', taken)) do
+        if id:sub(1, 1) ~= '#' then expire(id) end
+    end
 end
 
 -- Whether another consumer of the group has this element.
@@ -213,15 +218,15 @@ if verb == 'take' then
         ready_group(key, taken, leases, again, ARGV[3])
         redis.call('HDEL', taken, '#' .. ARGV[3])
     end
-    expire_leases()
     local left = math.min(ARGV[4], 1000) -- A command has a maximum number of arguments.
-    local is_new, ttl = redis.call('EXISTS', taken) == 0, -1
+    local had_taken, had_leases = redis.call('EXISTS', taken) == 1, redis.call('EXISTS', leases) == 1
+    local ttl = math.max(redis.call('PTTL', key), redis.call('PTTL', again), redis.call('PTTL', taken))
+    expire_leases(math.max(left, 100)) -- As many as are taken: they come before the others.
     local id = tonumber(redis.call('GET', last) or '0')
     for _, from in ipairs({again, key}) do
         local found = next_elements(from, left)
         if #found > 0 then
             left = left - #found
-            if is_new then ttl = math.max(ttl, redis.call('PTTL', from)) end
             local ids, ends, texts = {}, {}, {}
             for at, element in ipairs(found) do
                 local deliveries, score, bytes = element[1] + 1, element[2], element[3]
@@ -243,9 +248,9 @@ if verb == 'take' then
         end
     end
     if kind == 'stream' then redis.call('HSET', taken, '#' .. ARGV[3], '') end
-    set_ttl(taken, ttl)
+    if not had_taken then set_ttl(taken, ttl) end
+    if not had_leases then set_ttl(leases, ttl) end
     if #elements > 0 then
-        set_ttl(leases, ttl)
         -- Ids are times. They rise for a day also if the clock of the server is set back.
         redis.call('SET', last, names[#names], 'PX', 86400000)
         remember(answers, 6, names)
@@ -286,7 +291,7 @@ end
 if verb == 'extend' then
     local flags = {}
     for at = 5, #ARGV do
-        local leased = is_leased(ARGV[at])
+        local leased = is_leased(ARGV[at]) and redis.call('HEXISTS', taken, ARGV[at]) == 1
         if leased then
             redis.call('ZADD', leases, 'GT', now + ARGV[4], ARGV[at])
             if kind == 'stream' then claim(redis.call('HGET', taken, ARGV[at])) end
@@ -296,7 +301,7 @@ if verb == 'extend' then
     return flags
 end
 
-expire_leases()
+expire_leases(100)
 -- Reply: the number of elements that can be taken, and of those that are taken
 if verb == 'count' then
     if kind == 'stream' then

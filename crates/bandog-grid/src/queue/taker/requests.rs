@@ -3,14 +3,14 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bandog_core::{
-    Error, ErrorKind, Moment, Notifier, Result, Subscription,
-    structures::{Op, Reply, TakeEnd, TakeOp, TakenElement},
+    Error, Moment, Notifier, Result, Subscription,
+    structures::{Op, Reply, Source, TakeEnd, TakeOp, TakenElement},
 };
 use tokio::sync::watch;
 
 use super::{POLL, SILENT_POLL, Taker};
 use crate::{
-    queue::message::{Caller, End, Popped, Status},
+    queue::message::{Caller, End, Popped, Status, lost},
     store::Exact,
 };
 
@@ -65,11 +65,11 @@ impl Taker {
     fn parts(&mut self, now: Moment) -> Vec<Part> {
         let mut parts = Vec::new();
         for end in [TakeEnd::Done, TakeEnd::Undelivered, TakeEnd::Again] {
-            let mut ends: Vec<End> = self.ends.extract_if(.., |each| each.end == end).take(MAX_IDS).collect();
+            let mut ends: Vec<End> = self.ends.extract_if(.., |each| each.end == end).collect();
             // The store puts the last one back first.
             ends.sort_by_key(|each| each.id);
-            if !ends.is_empty() {
-                parts.push(Part::Ends(ends));
+            while !ends.is_empty() {
+                parts.push(Part::Ends(ends.split_off(ends.len().saturating_sub(MAX_IDS))));
             }
         }
         if !self.held.is_empty() && now >= self.renew_at {
@@ -109,13 +109,21 @@ impl Taker {
     fn ended(&mut self, ends: Vec<End>, reply: Result<Reply>) -> Option<Error> {
         let error = match reply.and_then(Reply::flags) {
             Ok(flags) => {
+                let now = self.now();
                 for (end, belonged) in ends.into_iter().zip(flags) {
                     let Some(reply) = end.reply else { continue };
-                    let message = "the lease was over: another program may have the element";
-                    let lost = Error::new(ErrorKind::Lost, message).at(&self.object.key);
-                    // After a lost answer, an element that does not belong to this program may have been ended by it.
-                    let lost = if end.maybe_applied { lost.ambiguous() } else { lost };
-                    let _ = reply.send(if belonged { Ok(()) } else { Err(lost) });
+                    let answer = match (belonged, end.maybe_applied) {
+                        (true, _) => Ok(()),
+                        (false, false) => Err(lost()),
+                        // The answer to an earlier request was lost. Within the lease, only that request can have ended the
+                        // element; an entry of a journal can have been claimed.
+                        (false, true) if now < end.until && !matches!(self.from, Source::Group(_)) => Ok(()),
+                        (false, true) => Err(Error::unavailable(
+                            "the answer to an earlier request was lost: the element is removed, or the lease was over",
+                        )
+                        .ambiguous()),
+                    };
+                    let _ = reply.send(answer.map_err(|error| error.at(&self.object.key)));
                 }
                 return None;
             }
