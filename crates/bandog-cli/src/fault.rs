@@ -9,7 +9,8 @@ use crate::{console::report, exit_code::ExitCode};
 /// The words of a database that has no connection for the user.
 const NO_CONNECTION: &str = "there is no free connection";
 /// The advice for a user that lacks a right.
-const DOCTOR: &str = "\n  run `bandog doctor` with the same URL: it names the rights that the user lacks";
+const DOCTOR: &str = "\n  run `bandog doctor` with the same URL: it names the rights for locks and jobs that the user lacks (those for \
+                      objects: docs/grid.md, \"Rights\")";
 
 /// Whether the store has answered that it has no connection for this user.
 pub(crate) fn has_no_connection(error: &Error) -> bool {
@@ -44,8 +45,19 @@ impl Fault {
         // Errors of files, of certificates and of names in use contain their own advice. So do errors of a store that has
         // answered, and cannot serve the lock now.
         let text = error.to_string();
-        let with_advice =
-            ["certificate", "in use as", "not a lock of this kind", "has no vote", "is moving", NO_CONNECTION];
+        let with_advice = [
+            "certificate",
+            "in use as",
+            "not a lock of this kind",
+            "has no vote",
+            "is moving",
+            "has reached its memory limit",
+            "is a read-only replica",
+            "is busy with a script",
+            "fewer replicas than it needs",
+            "accepts no writes",
+            NO_CONNECTION,
+        ];
         let says_enough = store.starts_with("sqlite:") || with_advice.iter().any(|words| text.contains(words));
         let words_of_rights = ["lacks a right", "may not ", "NOPERM", "bandog schema --print"];
         let lacks_right = words_of_rights.iter().any(|words| text.contains(words));

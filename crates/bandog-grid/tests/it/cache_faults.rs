@@ -63,7 +63,7 @@ async fn drop_call(cache: &Cache<u32, u32>, call: u32, running: Arc<AtomicU32>) 
         0 => _ = poll_at_most(polls, cache.remove(&key).into_future()).await,
         1 => _ = poll_at_most(polls, cache.put(&key, &call).into_future()).await,
         2 => _ = poll_at_most(polls, cache.refresh(&key, load)).await,
-        3 if call % 1_000 == 0 => _ = poll_at_most(polls, cache.clear()).await,
+        3 if call.is_multiple_of(1_000) => _ = poll_at_most(polls, cache.clear()).await,
         4 => _ = poll_at_most(polls, cache.get(&key)).await,
         _ => _ = poll_at_most(polls, cache.get_or_load(&key, load)).await,
     }

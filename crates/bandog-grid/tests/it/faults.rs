@@ -344,3 +344,69 @@ async fn elements_without_leases_come_again() {
     server.cmd(&["DEL", "bandog:taken:{q}"]);
     timeout(SOON, taken.lost()).await.unwrap();
 }
+
+/// The rights that docs/grid.md names for a prefix are enough for each object.
+#[tokio::test]
+async fn a_user_of_a_prefix_has_the_rights_of_the_page() {
+    let server = RedisServer::start();
+    let page = include_str!("../../../../docs/grid.md");
+    let (_, rights) = page.split_once("\n## Rights and versions\n").unwrap();
+    let (rights, _) = rights.split_once("\n## ").unwrap();
+    let words = rights.split(|c: char| c.is_whitespace() || c == '`' || c == ',' || c == ';');
+    let words = words.map(|word| word.trim_end_matches('.')).filter(|word| word.len() > 2);
+    let mut acl =
+        vec!["ACL", "SETUSER", "few", "on", ">PASSWORD", "resetchannels", "+evalsha", "+script|load", "+ping"];
+    acl.extend([
+        "+time",
+        "+publish",
+        "+subscribe",
+        "+unsubscribe",
+        "+pttl",
+        "+pexpire",
+        "~bandog:client:*",
+        "~bandog:clients",
+    ]);
+    acl.extend(["~redisson_lock_token:{orders:*", "~bandog:starving:{orders:*", "&redisson_lock__channel:{orders:*"]);
+    acl.extend(words.filter(|word| word.starts_with(['~', '&', '+'])));
+    server.cmd(&acl);
+    let grid = grid(&format!("redis://few:PASSWORD@{}?prefix=orders:", server.addr())).await;
+    let map = grid.map::<String, u32>("m").unwrap();
+    map.put("k", &1).await.unwrap();
+    map.update("k", |old| old).await.unwrap();
+    map.lock("k").unwrap().try_lock().await.unwrap().expect("free").release().await.unwrap();
+    let timed = grid.timed_map::<String, u32>("t").unwrap();
+    let mut events = timed.events().await.unwrap();
+    timed.bound(5, bandog::grid::Victim::LeastRecentlyUsed).await.unwrap();
+    timed.put_for("k", &1, SECOND).await.unwrap();
+    timed.get("k").await.unwrap();
+    timeout(SOON, events.next()).await.unwrap().unwrap();
+    assert!(timed.delete().await.unwrap());
+    let near = grid.map::<String, u32>("n").unwrap().near(10);
+    near.put("k", &1).await.unwrap();
+    near.read("k").await.unwrap();
+    let queue = grid.queue::<u32>("q").unwrap();
+    queue.push(&1).await.unwrap();
+    queue.take(SECOND).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(queue.pop_wait(SECOND).await.unwrap(), Some(1));
+    let journal = grid.journal::<u32>("j").unwrap();
+    let group = journal.group("g").await.unwrap();
+    journal.append(&1).await.unwrap();
+    group.take(SECOND).await.unwrap().unwrap().done().await.unwrap();
+    grid.counter("c").unwrap().exact().add(1).await.unwrap();
+    grid.ids("i").unwrap().next().await.unwrap();
+    let values = grid.set_multimap::<String, u32>("v").unwrap();
+    values.insert("k", &1).await.unwrap();
+    values.expire_key("k", SECOND).await.unwrap();
+    let bloom = grid.bloom::<String>("b").unwrap().create_or_open(100, 0.01).await.unwrap();
+    bloom.insert("x").await.unwrap();
+    let scores = grid.sorted_set::<String>("s").unwrap();
+    scores.insert(1.0, "a").await.unwrap();
+    scores.pop_min().await.unwrap();
+    let topic = grid.topic::<u32>("topic").unwrap();
+    let mut subscriber = topic.subscribe().await.unwrap();
+    topic.publish(&1).await.unwrap();
+    timeout(SOON, subscriber.next()).await.unwrap().unwrap();
+    let cache = grid.cache::<u32, u32>("cache").unwrap();
+    cache.get_or_load(&1, async |key| Ok::<_, std::io::Error>(key)).await.unwrap();
+    assert_eq!(cache.stats().store_errors, 0);
+}

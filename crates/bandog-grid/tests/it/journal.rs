@@ -253,7 +253,7 @@ async fn a_journal_with_groups_expires_as_a_whole() {
         assert!(group.take(Duration::ZERO).await.unwrap().is_none());
     }
     journal.append(&1).await.unwrap();
-    std::mem::forget(a.take(SOON).await.unwrap().unwrap());
+    let _taken = a.take(SOON).await.unwrap().unwrap();
     let lasting = || keys(&server).into_iter().filter(|key| server.pttl(key) == -1).collect::<Vec<_>>();
     assert_eq!(lasting(), Vec::<String>::new());
     eventually_async(SOON, async || !journal.exists().await.unwrap()).await;

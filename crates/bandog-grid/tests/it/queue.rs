@@ -213,11 +213,9 @@ async fn elements_of_expired_leases_come_first() {
     let queue: Queue<u32> = grid(&server.url()).await.queue("q").unwrap();
     let old: Vec<u32> = (0..300).collect();
     queue.push_all(&old).await.unwrap();
-    {
-        let dying = grid(&server.url()).await.queue::<u32>("q").unwrap().lease(Duration::from_secs(2));
-        for _ in &old {
-            std::mem::forget(dying.take(SOON).await.unwrap().unwrap());
-        }
+    let (other, mut taken) = (grid(&server.url()).await.queue::<u32>("q").unwrap(), Vec::new());
+    for _ in &old {
+        taken.push(other.take(SOON).await.unwrap().unwrap());
     }
     let kept: Vec<_> = (300..600).collect();
     queue.push_all(&kept).await.unwrap();
