@@ -47,7 +47,7 @@ impl<T> Taken<T> {
     ///
     /// # Errors
     /// - `ErrorKind::Lost`: the lease was over, so another program may have the element.
-    /// - `ErrorKind::Unavailable`: the store does not answer. The element may be removed
+    /// - `ErrorKind::Unavailable`: the store does not answer, or an answer was lost until the lease was over. The element may be removed
     ///   ([`Error::maybe_applied`](bandog_core::Error::maybe_applied)); otherwise it becomes available again when the lease is over.
     ///
     /// # Cancel safety

@@ -8,6 +8,7 @@ use bandog::{
 };
 use bandog_testkit::RedisServer;
 use futures_util::StreamExt;
+use tokio::time::Instant;
 
 use crate::{client, grid, keys};
 
@@ -220,4 +221,32 @@ fn calls_outlive_the_runtime_of_others() {
         let answered = main.block_on(async { tokio::time::timeout(crate::SOON, both).await }).unwrap();
         assert!(answered.is_ok() || answered.is_err_and(|error| error.maybe_applied()));
     }
+}
+
+/// The renewals of locks have a connection of their own: they do not wait behind large values of the grid.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_renewed_beside_large_values() {
+    let server = RedisServer::start();
+    let client = bandog::ConnectOptions::parse(server.url()).unwrap().watchdog(Duration::from_millis(600));
+    let client = client.connect().await.unwrap();
+    let guard = client.mutex("held").lock().await.unwrap();
+    let map: Map<Vec<u8>, Vec<u8>, codec::Bytes> = client.grid().map("m").unwrap().codec(codec::Bytes);
+    let value = vec![0; 500_000];
+    let writers = (0..8).map(|key| {
+        let (map, value, key) = (map.clone(), value.clone(), vec![key]);
+        async move {
+            let begin = Instant::now();
+            let mut written = 0;
+            while begin.elapsed() < Duration::from_secs(4) {
+                map.put(&key, &value).await.unwrap();
+                map.get(&key).await.unwrap().unwrap();
+                written += value.len();
+            }
+            written
+        }
+    });
+    let written: usize = futures_util::future::join_all(writers).await.into_iter().sum();
+    println!("{} MiB/s each way", written / 4 / 1_048_576);
+    assert!(!guard.is_lost(), "six ttls have passed");
+    guard.release().await.unwrap();
 }

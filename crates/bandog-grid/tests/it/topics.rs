@@ -159,3 +159,20 @@ async fn topics_work_on_a_cluster() {
         assert_eq!(message(&mut of_all).await, (name, number));
     }
 }
+
+#[tokio::test]
+async fn subscribers_of_a_client_share_one_subscription() {
+    let server = RedisServer::start();
+    let (mut grids, mut subscribers) = (Vec::new(), Vec::new());
+    for _ in 0..10 {
+        grids.push(grid(&server.url()).await);
+    }
+    for grid in grids.iter().cycle().take(50) {
+        subscribers.push(grid.topic::<u32>("t").unwrap().subscribe().await.unwrap());
+    }
+    assert_eq!(server.cmd(&["PUBSUB", "NUMSUB", "t"]).array()[1].int(), 10);
+    assert_eq!(grids[0].topic::<u32>("t").unwrap().publish(&7).await.unwrap(), 10);
+    for subscriber in &mut subscribers {
+        assert_eq!(message(subscriber).await, 7);
+    }
+}
