@@ -15,6 +15,7 @@ import org.redisson.api.map.event.EntryUpdatedListener;
 final class TimedMaps {
     private final RMapCache<Object, Object> map;
     private final List<Object> events = new CopyOnWriteArrayList<>();
+    private final List<Integer> listeners = new ArrayList<>();
 
     TimedMaps(RMapCache<Object, Object> map) {
         this.map = map;
@@ -36,19 +37,20 @@ final class TimedMaps {
             case "size":
                 return Words.of(map.size());
             case "listen":
-                map.addListener((EntryCreatedListener<Object, Object>) event ->
-                        events.add("+" + event.getKey() + "=" + event.getValue()));
-                map.addListener((EntryUpdatedListener<Object, Object>) event ->
-                        events.add("~" + event.getKey() + "=" + event.getOldValue() + ">" + event.getValue()));
-                map.addListener((EntryRemovedListener<Object, Object>) event ->
+                listeners.add(map.addListener((EntryCreatedListener<Object, Object>) event ->
+                        events.add("+" + event.getKey() + "=" + event.getValue())));
+                listeners.add(map.addListener((EntryUpdatedListener<Object, Object>) event ->
+                        events.add("~" + event.getKey() + "=" + event.getOldValue() + ">" + event.getValue())));
+                listeners.add(map.addListener((EntryRemovedListener<Object, Object>) event ->
                         // The value of such an event is null.
-                        events.add("-" + event.getKey() + "=" + event.getOldValue()));
-                map.addListener((EntryExpiredListener<Object, Object>) event ->
-                        events.add("!" + event.getKey() + "=" + event.getValue()));
+                        events.add("-" + event.getKey() + "=" + event.getOldValue())));
+                listeners.add(map.addListener((EntryExpiredListener<Object, Object>) event ->
+                        events.add("!" + event.getKey() + "=" + event.getValue())));
                 return "listening";
             case "events":
                 return Words.of(new ArrayList<>(events));
             case "leave":
+                listeners.forEach(map::removeListener);
                 map.destroy();
                 return "left";
             default:
