@@ -218,7 +218,7 @@ fn join_calls(left: Option<Joined>, waiting: &mut VecDeque<Job>, late: impl Fn()
 struct Server {
     context: Arc<Context>,
     session: Option<Session>,
-    /// The attempt to connect, from its delay on. No request stops it: the server would count a session that nobody has.
+    /// The attempt to connect, from its delay on. No request stops it: the server would count a session that no client uses.
     opening: Option<BoxFuture<'static, Result<Session>>>,
     /// Counts this lane while it has a session.
     counted: Option<CountedLane>,

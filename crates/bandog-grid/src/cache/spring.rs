@@ -321,7 +321,7 @@ where
             Ok::<_, Error>(())
         };
         if let Err(error) = timeout(LEASE, written).await.unwrap_or_else(|_| Err(Error::unavailable("no answer"))) {
-            tracing::debug!(cache = %self.loads.shared.key, %error, "a value that was loaded is perhaps not written");
+            tracing::debug!(cache = %self.loads.shared.key, %error, "a value that was loaded may not be written");
         }
         Ok(value)
     }

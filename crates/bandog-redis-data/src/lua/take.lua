@@ -90,7 +90,7 @@ end
 local function expire_leases(at_most)
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, at_most)) do expire(id) end
     if redis.call('EXISTS', leases) == 1 then return end
-    -- Without the leases, which the server may have evicted, nobody has an element.
+    -- The server may have evicted the leases. Then no program has an element.
     for _, id in ipairs(redis.call('HKEYS', taken)) do
         if id:sub(1, 1) ~= '#' then expire(id) end
     end
