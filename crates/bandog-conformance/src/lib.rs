@@ -38,6 +38,7 @@ mod kit;
 pub mod laws;
 pub mod messages;
 pub mod objects;
+pub mod queues;
 mod record_kit;
 mod run;
 mod world;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Inspect, Latches, Leases, messages::Messages, structures::Structures};
+use crate::{Inspect, Latches, Leases, messages::Messages, queues::Queues, structures::Structures};
 
 /// A complete backend: leases, inspection, records and latches, and what else its store has.
 pub trait Backend: Leases + Inspect + Latches {
@@ -13,6 +13,11 @@ pub trait Backend: Leases + Inspect + Latches {
 
     /// The messages on channels. Default: none.
     fn messages(&self) -> Option<Arc<dyn Messages>> {
+        None
+    }
+
+    /// The work queues, on connections of their own that are opened when they are needed. Default: none.
+    fn queues(&self) -> Option<Arc<dyn Queues>> {
         None
     }
 }

@@ -6,7 +6,7 @@
 //! implementation over records. All other parts are the same for all backends, and are in the crate `bandog-sync`:
 //! waiting, queues, re-entry, and the watchdog (the background task that renews leases).
 //!
-//! A backend may also have [`structures`] (maps, queues and other objects) and [`messages`] on channels.
+//! A backend may also have [`structures`] (maps, queues and other objects), [`messages`] on channels, and work [`queues`].
 //!
 //! [`Memory`] is the reference backend. This crate opens no socket.
 //!
@@ -33,6 +33,7 @@ mod name;
 mod outcome;
 mod pattern;
 mod profile;
+pub mod queues;
 mod quorum_node;
 mod records;
 mod row;

@@ -2,6 +2,7 @@
 
 mod messages;
 mod objects;
+mod queues;
 mod receivers;
 mod record_table;
 mod records;
@@ -19,8 +20,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use self::{
-    messages::MessageSubscribers, objects::Objects, receivers::Receivers, record_table::RecordTable,
-    subscribers::Subscribers,
+    messages::MessageSubscribers, objects::Objects, queues::WorkQueues, receivers::Receivers,
+    record_table::RecordTable, subscribers::Subscribers,
 };
 use crate::{
     Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind,
@@ -28,6 +29,7 @@ use crate::{
     Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
+    queues::Queues,
     structures::{
         Action, CacheChange, CacheChanges, CacheOp, Cursor, EntryEvents, EntryKey, MapChange, MapChanges, ObjectRow,
         ObjectState, Op, Page, Part, Reply, Source, Structures,
@@ -67,6 +69,7 @@ struct MemoryState {
     forgotten: u64,
     records: RecordTable,
     objects: Objects,
+    queues: WorkQueues,
     /// The subscribers of the elements of objects.
     element_subscribers: Subscribers,
     /// Those that get the changes of each cache.
@@ -274,6 +277,10 @@ impl Backend for Memory {
     }
 
     fn messages(&self) -> Option<Arc<dyn Messages>> {
+        Some(Arc::new(self.clone()))
+    }
+
+    fn queues(&self) -> Option<Arc<dyn Queues>> {
         Some(Arc::new(self.clone()))
     }
 }

@@ -7,6 +7,7 @@ use bandog_core::{
     Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Holding, Key, Member, Moment,
     Notifier, Pattern, Result, Row, SqlStatement, Subscription,
     messages::Messages,
+    queues::Queues,
     structures::{CacheReport, Cursor, ObjectRow, ObjectState, Structures, read_cache_reports},
 };
 use tokio::sync::oneshot;
@@ -144,6 +145,11 @@ impl Client {
     /// The messages of the client's store, as [`Client::structures`]. None if the store has no channels.
     pub fn messages(&self) -> Option<&Arc<dyn Messages>> {
         self.handle.messages.as_ref()
+    }
+
+    /// The work queues of the client's store, as [`Client::structures`]. None if the store has no work queues.
+    pub fn queues(&self) -> Option<&Arc<dyn Queues>> {
+        self.handle.queues.as_ref()
     }
 
     /// Waits until the store answers, for at most 5 s.

@@ -12,7 +12,8 @@ use std::{
 };
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, Key, Kind, Member, Result, messages::Messages, no_records, structures::Structures,
+    Backend, ClientId, Clock, Error, Key, Kind, Member, Result, messages::Messages, no_records, queues::Queues,
+    structures::Structures,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -43,9 +44,10 @@ pub(crate) struct Handle {
     prefix: String,
     /// The client's program and machine, as `program@host`.
     pub(crate) identity: String,
-    /// What the store has for the grid, which does not use the engine. A backend is valid after a panic.
+    /// What the store has for the grid and for work queues, which do not use the engine. A backend is valid after a panic.
     pub(crate) structures: AssertUnwindSafe<Option<Arc<dyn Structures>>>,
     pub(crate) messages: AssertUnwindSafe<Option<Arc<dyn Messages>>>,
+    pub(crate) queues: AssertUnwindSafe<Option<Arc<dyn Queues>>>,
     /// The terms (such as the ttl) of a lock for which the user has set no options.
     terms: Terms,
     /// The next number. The engine takes the numbers of claims from the same counter as the handle takes tickets (the
@@ -83,7 +85,7 @@ impl Handle {
         let (id, prefix) = (member.id, member.prefix.clone());
         let identity = format!("{}@{}", member.program, member.host);
         let profile = StoreProfile::of(backend.profile());
-        let (structures, channels) = (backend.structures(), backend.messages());
+        let (structures, channels, queues) = (backend.structures(), backend.messages(), backend.queues());
         let numbers = Arc::new(AtomicU64::new(1));
         let engine = Engine::new(Arc::new(backend), member, terms, max_waiting, clock, messages, Arc::clone(&numbers));
         let runner =
@@ -100,6 +102,7 @@ impl Handle {
             identity,
             structures: AssertUnwindSafe(structures),
             messages: AssertUnwindSafe(channels),
+            queues: AssertUnwindSafe(queues),
             terms,
             numbers,
             latches: Arc::default(),

@@ -8,6 +8,10 @@ use bandog_core::{
     Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Profile, Reading, Records, Renewal, Result, Row, Step,
     Subscription, Swap, Swaps, Usage,
     messages::Messages,
+    queues::{
+        Bell, Change, ElementId, ElementRow, Extend, Extended, Phase, Push, Pushed, QueueStatus, Queues, Settle,
+        Settled, Take, Taken,
+    },
     structures::{
         CacheChanges, Cursor, EntryEvents, EntryKey, MapChanges, ObjectRow, ObjectState, Op, Page, Part, Reply, Source,
         Structures,
@@ -18,7 +22,7 @@ use super::{Call, Hooks};
 
 /// A backend with another backend inside, whose calls are changed by hooks. All clones share one state.
 ///
-/// Operations on objects of the grid have the hook `around_change`; their pages, notifications and messages are those of the
+/// Operations on objects of the grid and on work queues have the hook `around_change`; their pages, notifications and messages are those of the
 /// backend inside. The methods `fence_sql`, `mark_sql` and `drain` are not passed on: they are the defaults of their traits.
 #[derive(Debug)]
 pub struct Wrapped<H, B>(Arc<Shared<H, B>>);
@@ -195,6 +199,83 @@ impl<H: Hooks, B: Backend> Backend for Wrapped<H, B> {
 
     fn messages(&self) -> Option<Arc<dyn Messages>> {
         self.inner().messages()
+    }
+
+    fn queues(&self) -> Option<Arc<dyn Queues>> {
+        let inner = self.inner().queues()?;
+        Some(Arc::new(WrappedQueues { wire: self.clone(), inner }))
+    }
+}
+
+/// The work queues of the backend inside, behind the hooks.
+#[derive(Debug)]
+struct WrappedQueues<H, B> {
+    wire: Wrapped<H, B>,
+    inner: Arc<dyn Queues>,
+}
+
+impl<H: Hooks, B: Backend> WrappedQueues<H, B> {
+    /// Makes a call that changes a queue.
+    async fn changed<T: Send + 'static>(&self, call: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        self.wire.hooks().around_change(Call::Objects, call).await?
+    }
+}
+
+#[async_trait]
+impl<H: Hooks, B: Backend> Queues for WrappedQueues<H, B> {
+    async fn push(&self, pushes: &[Push]) -> Vec<Result<Vec<Pushed>>> {
+        let (inner, sent) = (Arc::clone(&self.inner), pushes.to_vec());
+        let call = async move { inner.push(&sent).await };
+        let answers = self.wire.hooks().around_change(Call::Objects, call).await;
+        answers.unwrap_or_else(|error| pushes.iter().map(|push| Err(error.clone().at(&push.queue))).collect())
+    }
+
+    async fn take(&self, takes: &[Take]) -> Vec<Result<Taken>> {
+        let (inner, sent) = (Arc::clone(&self.inner), takes.to_vec());
+        let call = async move { inner.take(&sent).await };
+        let answers = self.wire.hooks().around_change(Call::Objects, call).await;
+        answers.unwrap_or_else(|error| takes.iter().map(|take| Err(error.clone().at(&take.queue))).collect())
+    }
+
+    async fn extend(&self, extend: &Extend) -> Result<Vec<Extended>> {
+        let (inner, sent) = (Arc::clone(&self.inner), extend.clone());
+        self.changed(async move { inner.extend(&sent).await }).await
+    }
+
+    async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>> {
+        let (inner, queue, sent) = (Arc::clone(&self.inner), queue.clone(), settles.to_vec());
+        self.changed(async move { inner.settle(&queue, &sent).await }).await
+    }
+
+    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
+        self.inner.find(queue, ids).await
+    }
+
+    async fn status(&self, queue: &Key) -> Result<QueueStatus> {
+        self.inner.status(queue).await
+    }
+
+    async fn elements(
+        &self,
+        queue: &Key,
+        phase: Phase,
+        from: &Cursor,
+        about: usize,
+    ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
+        self.inner.elements(queue, phase, from, about).await
+    }
+
+    async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {
+        let (inner, queue, change) = (Arc::clone(&self.inner), queue.clone(), change.clone());
+        self.changed(async move { inner.change(&queue, &change).await }).await
+    }
+
+    async fn queues(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<(Vec<Key>, Option<Cursor>)> {
+        self.inner.queues(pattern, from, about).await
+    }
+
+    async fn subscribe_bell(&self, bell: &Bell, notifier: Notifier) -> Result<Subscription> {
+        self.inner.subscribe_bell(bell, notifier).await
     }
 }
 

@@ -1,12 +1,13 @@
-//! The laws of objects and messages on the memory backend.
+//! The laws of objects, messages and work queues on the memory backend.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bandog_conformance::{messages::MessageWorld, objects::ObjectWorld};
+use bandog_conformance::{messages::MessageWorld, objects::ObjectWorld, queues::QueueWorld};
 use bandog_core::{
     Clock, Memory, Pattern,
     messages::Messages,
+    queues::Queues,
     structures::{Cursor, Structures},
 };
 
@@ -39,5 +40,17 @@ impl MessageWorld for World {
     }
 }
 
+#[async_trait]
+impl QueueWorld for World {
+    async fn start() -> Self {
+        Self(Memory::new(Clock::tokio()))
+    }
+
+    fn queues(&self) -> Arc<dyn Queues> {
+        Arc::new(self.0.clone())
+    }
+}
+
 bandog_conformance::object_conformance!(paused World);
 bandog_conformance::message_conformance!(paused World);
+bandog_conformance::queue_conformance!(paused World);

@@ -1,0 +1,118 @@
+//! Work queues: elements that wait, are delivered to one taker at a time with a lease and a fence, and are settled.
+//!
+//! The rules are in [`rules`], over the rows of any store: the memory backend and SQLite call them, and the other
+//! backends do the same in scripts and statements. A time in a row is in microseconds since 1970 of the store's wall clock,
+//! except the end of a lease ([`rules::Now`]).
+
+mod element;
+mod operations;
+mod rows;
+pub mod rules;
+mod status;
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+pub use self::{
+    element::{Element, ElementId, MAX_ORDER_KEY, MAX_PRIORITY, NewElement, OnceId, Phase, Priority, When},
+    operations::{
+        Delivered, DeliveryId, Extend, Extended, Outcome, Push, Pushed, Settle, SettleEnd, Settled, Take, TakeId, Taken,
+    },
+    rows::{Body, Position, Rows},
+    status::{
+        Change, ElementRow, MAX_COUNT, QueueSettings, QueueStatus, Rate, WorkerRow, read_worker_rows, write_worker_row,
+    },
+};
+use crate::{Error, ErrorKind, Key, Notifier, Pattern, Result, SqlStatement, Subscription, structures::Cursor};
+
+/// What a subscription waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Bell {
+    /// An element of the queue may be ready. If several takers wait, the store may notify only one of them.
+    Ready {
+        /// The queue.
+        queue: Key,
+        /// The taker that waits.
+        taker: u64,
+    },
+    /// The result of an element that this client has pushed may be there.
+    Results {
+        /// The queue.
+        queue: Key,
+        /// [`ElementId::client`] of the elements.
+        client: u64,
+    },
+}
+
+/// Work queues with shared data. A queue exists from its first element or setting on.
+///
+/// Each call may be repeated: a repeated push is found by the id of its first element for 5 minutes, a repeated take by its
+/// [`TakeId`], and a settlement by its fence. Each call returns within
+/// [`Profile::timeout`](crate::Profile::timeout). If the future of a call is dropped, the store might or might not apply it.
+///
+/// # Errors
+/// Of all calls:
+/// - [`ErrorKind::Unavailable`]: no answer.
+/// - [`ErrorKind::Denied`]: the user lacks a right, or the name has data of another program.
+#[async_trait]
+pub trait Queues: Debug + Send + Sync + 'static {
+    /// Adds elements, those of each push in one step. One answer for each push, with one for each of its elements.
+    async fn push(&self, pushes: &[Push]) -> Vec<Result<Vec<Pushed>>>;
+
+    /// Takes elements that are ready, each with a lease. One answer for each take.
+    async fn take(&self, takes: &[Take]) -> Vec<Result<Taken>>;
+
+    /// Extends leases. One answer for each delivery.
+    async fn extend(&self, extend: &Extend) -> Result<Vec<Extended>>;
+
+    /// Ends deliveries, all in one step, of each element at most one. One answer for each.
+    async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>>;
+
+    /// The elements with these ids, or their results. None: the store does not know the id.
+    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>>;
+
+    /// The state of a queue.
+    async fn status(&self, queue: &Key) -> Result<QueueStatus>;
+
+    /// A page of the elements in one phase, in the order in which they will be delivered or have ended.
+    async fn elements(
+        &self,
+        queue: &Key,
+        phase: Phase,
+        from: &Cursor,
+        about: usize,
+    ) -> Result<(Vec<ElementRow>, Option<Cursor>)>;
+
+    /// Changes a queue, for operators. Returns the number of changed elements; a long change is done in parts of 1,000 and
+    /// is complete when the answer is less.
+    async fn change(&self, queue: &Key, change: &Change) -> Result<u64>;
+
+    /// A page of the names of queues that match.
+    async fn queues(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<(Vec<Key>, Option<Cursor>)>;
+
+    /// Calls `notifier` when the bell rings, until the subscription is dropped. A store may notify without a reason. Callers
+    /// poll in addition.
+    async fn subscribe_bell(&self, bell: &Bell, notifier: Notifier) -> Result<Subscription>;
+
+    /// The statements that push in a transaction of the user. Default: the store has none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`]: the store is no database.
+    async fn push_sql(&self, push: &Push) -> Result<Vec<SqlStatement>> {
+        Err(no_sql(&push.queue))
+    }
+
+    /// The statements that settle one delivery as done in a transaction of the user. Default: the store has none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`]: the store is no database.
+    async fn settle_sql(&self, queue: &Key, _settle: &Settle) -> Result<Vec<SqlStatement>> {
+        Err(no_sql(queue))
+    }
+}
+
+fn no_sql(queue: &Key) -> Error {
+    let message = "only the work queues of PostgreSQL, MySQL and MariaDB can be part of a transaction";
+    Error::new(ErrorKind::Unsupported, message).at(queue)
+}

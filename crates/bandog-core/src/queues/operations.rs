@@ -1,0 +1,174 @@
+//! The operations on a work queue, and their answers.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use super::{ElementId, NewElement};
+use crate::{Error, Fence, Key, Result, structures::Bytes};
+
+/// New elements of one queue, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Push {
+    /// The queue.
+    pub queue: Key,
+    /// The elements, with rising ids: at least one. The id of the first one identifies the push.
+    pub elements: Vec<NewElement>,
+}
+
+/// The answer for one new element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pushed {
+    /// The new element, or the one that was pushed before with the same [`OnceId`](super::OnceId).
+    pub id: ElementId,
+    /// Whether the element is new.
+    pub is_new: bool,
+}
+
+/// Identifies a take, so that a repeated one gets the same elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TakeId {
+    /// A random number of the taker.
+    pub taker: u64,
+    /// The number of the take within the taker: later ones are greater.
+    pub number: u64,
+}
+
+/// As the text of an [`ElementId`].
+impl fmt::Display for TakeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ElementId { client: self.taker, number: self.number }.fmt(f)
+    }
+}
+
+impl FromStr for TakeId {
+    type Err = Error;
+
+    /// # Errors
+    /// `Misused`: the text is no id.
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse().map(|ElementId { client, number }| Self { taker: client, number })
+    }
+}
+
+/// Takes elements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Take {
+    /// The queue.
+    pub queue: Key,
+    /// Identifies this take.
+    pub id: TakeId,
+    /// Whether an earlier request of this take had no answer. Then the elements that it has got are returned first.
+    pub is_repeated: bool,
+    /// Maximum number of elements.
+    pub at_most: u32,
+    /// The lease of each element.
+    pub lease: Duration,
+    /// An element that was delivered so often, and was neither done nor handed back, becomes dead instead of being delivered
+    /// once more.
+    pub deliveries: u32,
+}
+
+/// An element for its taker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    /// The element.
+    pub id: ElementId,
+    /// Greater than that of each earlier delivery of the same element, and of each element with the same key of order.
+    pub fence: Fence,
+    /// 1 for the first delivery.
+    pub attempt: u32,
+    /// The bytes that were pushed.
+    pub payload: Bytes,
+    /// The time since the push.
+    pub age: Duration,
+    /// Why the delivery before has failed.
+    pub error: Option<String>,
+}
+
+/// The answer to a take.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Taken {
+    /// The elements, in their order.
+    pub elements: Vec<Delivered>,
+    /// Whether further elements may be ready now.
+    pub has_more: bool,
+    /// The time until an element may become ready without a notification: one becomes due, a lease ends, or a limit of the
+    /// queue allows the next. None: no such time is known.
+    pub next: Option<Duration>,
+    /// The number of elements that became dead by this take.
+    pub died: u32,
+}
+
+/// A delivery of an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DeliveryId {
+    /// The element.
+    pub id: ElementId,
+    /// The fence of the delivery.
+    pub fence: Fence,
+}
+
+/// Extends the leases of deliveries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extend {
+    /// The queue.
+    pub queue: Key,
+    /// The deliveries, each with a text about its progress. An empty text removes the text; none leaves it as it is.
+    pub deliveries: Vec<(DeliveryId, Option<String>)>,
+    /// The new time until the end of the leases.
+    pub lease: Duration,
+}
+
+/// The answer for one delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extended {
+    /// The lease is extended.
+    Held,
+    /// The lease is extended, but the taker should stop: the element was cancelled.
+    Cancelled,
+    /// The taker does not have the element any more.
+    Lost,
+}
+
+/// How a delivery ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettleEnd {
+    /// The work is done, with this result. The element is removed.
+    Done(Bytes),
+    /// The work has failed, with this error, and is repeated after this time.
+    Retry(Duration, String),
+    /// The work has failed for good, with this error.
+    Fail(String),
+    /// The work was not begun, or was given up. The element is ready again at its place, and the delivery does not count.
+    HandBack,
+}
+
+/// Ends one delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settle {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// How it ends.
+    pub end: SettleEnd,
+}
+
+/// The answer to a settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It is applied, now or by an earlier request.
+    Applied,
+    /// The element is not in the queue: it was settled, cancelled or removed, or the store has lost it.
+    Absent,
+    /// A later delivery has begun, or the element is dead.
+    Lost,
+}
+
+/// How an element has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done, with this result.
+    Done(Bytes),
+    /// It is dead, with this error.
+    Failed(String),
+    /// It was cancelled or removed.
+    Cancelled,
+}
