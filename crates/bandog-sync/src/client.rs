@@ -147,6 +147,11 @@ impl Client {
         self.handle.messages.as_ref()
     }
 
+    /// The program and the machine of this client, as operators see them: `program@host`.
+    pub fn identity(&self) -> &str {
+        &self.handle.identity
+    }
+
     /// The work queues of the client's store, as [`Client::structures`]. None if the store has no work queues.
     pub fn queues(&self) -> Option<&Arc<dyn Queues>> {
         self.handle.queues.as_ref()

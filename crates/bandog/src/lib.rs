@@ -38,7 +38,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `grid` | no | maps, queues and other shared objects, on Redis and in memory |
+//! | `grid` | no | work queues on each store but ZooKeeper and a quorum; maps, queues and other shared objects, on Redis and in memory |
 //! | `mysql` | no | the backend for MySQL and MariaDB |
 //! | `postgres` | no | the backend for PostgreSQL |
 //! | `redis` | yes | the backend for Redis |
@@ -113,6 +113,9 @@ pub use bandog_grid as grid;
 #[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_schedule as schedule;
+#[cfg(feature = "grid")]
+#[doc(inline)]
+pub use bandog_work as work;
 
 /// The types of what operators read: the states of locks, the registered clients, and the findings of a check.
 pub mod admin {

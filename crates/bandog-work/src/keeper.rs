@@ -1,0 +1,385 @@
+//! The task of workers: it takes elements, starts handlers, extends leases and settles.
+//!
+//! At most one take, one settlement and one extension are on their way at the same time. What ends meanwhile shares the next
+//! request. Dropping the task drops the handlers; their elements come again when their leases end.
+
+mod held;
+mod requests;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use bandog_core::{
+    Error, Fence, Moment, Result, Subscription,
+    queues::{Delivered, DeliveryId, ElementId, Extended, SettleEnd, Settled, Take, Taken},
+};
+use futures_util::future::{BoxFuture, OptionFuture};
+use tokio::{
+    sync::{
+        Notify,
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+        watch,
+    },
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use self::held::{Ending, Held};
+use crate::{
+    delivery::{Event, Link, Until},
+    ids,
+    shared::Shared,
+    workers::Options,
+};
+
+/// Calls the handler for the payload of an element. Returns how the element is settled; None: it is settled or lost.
+pub(crate) type Start = Arc<dyn Fn(Vec<u8>, Link) -> BoxFuture<'static, Option<SettleEnd>> + Send + Sync>;
+
+/// A request that is on its way.
+type InFlight<T> = BoxFuture<'static, T>;
+/// The endings of a request, and its answer.
+type Settlement = (Vec<Ending>, Result<Vec<Settled>>);
+/// When a request began, its elements, and its answer.
+type Extension = (Moment, Vec<ElementId>, Result<Vec<Extended>>);
+
+/// Whether the workers stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    No,
+    /// When the handlers have ended.
+    Drain,
+    /// Now.
+    Abort,
+}
+
+/// The interval of polls while the store notifies: expired leases of other programs are not notified.
+const POLL: Duration = Duration::from_secs(1);
+/// The interval of polls if the store does not notify.
+const SILENT_POLL: Duration = Duration::from_millis(250);
+/// The interval of the rows for operators; each is kept for three.
+const REPORT: Duration = Duration::from_secs(20);
+/// Elements wait in this program for a free slot if handlers take less than this on average.
+const SHORT_RUN: Duration = Duration::from_millis(50);
+/// The time after which an element that waits for a slot is handed back.
+const MAX_WAIT: Duration = Duration::from_millis(500);
+/// The time for which an aborted handler may run on until its next await.
+const ABORT: Duration = Duration::from_secs(1);
+
+/// The task of one set of workers.
+struct Keeper {
+    shared: Arc<Shared>,
+    options: Options,
+    start: Start,
+    /// The random number of this set.
+    taker: u64,
+    events: UnboundedSender<Event>,
+    inbox: UnboundedReceiver<Event>,
+    stop: watch::Receiver<Stop>,
+    /// The deliveries that wait for a slot, or run.
+    held: HashMap<ElementId, Held>,
+    /// Those that wait, with the time of their arrival.
+    waiting: VecDeque<(Delivered, Moment)>,
+    running: JoinSet<(ElementId, Option<SettleEnd>)>,
+    /// The average duration of handlers.
+    average: Option<Duration>,
+    endings: Vec<Ending>,
+    /// A request, and when it began.
+    taking: Option<InFlight<(Moment, Result<Taken>)>>,
+    settling: Option<InFlight<Settlement>>,
+    extending: Option<InFlight<Extension>>,
+    subscribing: Option<InFlight<Result<Subscription>>>,
+    subscription: Option<Subscription>,
+    bell: Arc<Notify>,
+    /// A take without an answer, which is repeated.
+    unanswered: Option<Take>,
+    takes: u64,
+    /// Whether a take was answered before.
+    has_begun: bool,
+    take_at: Moment,
+    settle_at: Moment,
+    extend_at: Moment,
+    report_at: Moment,
+    /// Takes that failed since the last answer.
+    failures: u32,
+    done: u64,
+    failed: u64,
+}
+
+/// Runs workers until they are stopped.
+///
+/// # Cancel safety
+/// If the future is dropped, the handlers are dropped, and their elements come again when their leases end.
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    options: Options,
+    start: Start,
+    mut stop: watch::Receiver<Stop>,
+) -> Result<()> {
+    let (events, inbox) = unbounded_channel();
+    let now = shared.clock().now();
+    stop.mark_unchanged();
+    let mut keeper = Keeper {
+        shared,
+        options,
+        start,
+        taker: ids::random(),
+        events,
+        inbox,
+        stop,
+        held: HashMap::new(),
+        waiting: VecDeque::new(),
+        running: JoinSet::new(),
+        average: None,
+        endings: Vec::new(),
+        taking: None,
+        settling: None,
+        extending: None,
+        subscribing: None,
+        subscription: None,
+        bell: Arc::default(),
+        unanswered: None,
+        takes: 0,
+        has_begun: false,
+        take_at: now,
+        settle_at: now,
+        extend_at: now,
+        report_at: now,
+        failures: 0,
+        done: 0,
+        failed: 0,
+    };
+    let ended = keeper.work().await;
+    keeper.hand_all_back().await;
+    ended
+}
+
+impl Keeper {
+    fn now(&self) -> Moment {
+        self.shared.clock().now()
+    }
+
+    /// The number of elements that this program should have.
+    fn wanted(&self) -> u32 {
+        let slots = self.options.slots;
+        match self.average {
+            Some(average) if average < SHORT_RUN => slots.saturating_mul(2),
+            _ => slots,
+        }
+    }
+
+    /// Works until the workers are stopped, or until the first take is refused.
+    async fn work(&mut self) -> Result<()> {
+        let mut drain_until = None;
+        loop {
+            let now = self.now();
+            let stop = *self.stop.borrow_and_update();
+            match stop {
+                Stop::No => self.begin_requests(now),
+                Stop::Abort => return Ok(()),
+                Stop::Drain => {
+                    self.hand_waiting_back(|_| true);
+                    let until = *drain_until.get_or_insert(now + self.options.drain);
+                    let is_idle = self.held.is_empty() && self.taking.is_none();
+                    if is_idle || until <= now {
+                        return Ok(());
+                    }
+                    self.begin_settling(now);
+                    self.begin_extending(now);
+                }
+            }
+            let mut wake = self.wake_at(stop);
+            if let Some(until) = drain_until {
+                wake = wake.min(until);
+            }
+            let wake = wake.since(now).max(Duration::from_millis(1));
+            let (mut taking, mut settling) =
+                (OptionFuture::from(self.taking.as_mut()), OptionFuture::from(self.settling.as_mut()));
+            let (mut extending, mut subscribing) =
+                (OptionFuture::from(self.extending.as_mut()), OptionFuture::from(self.subscribing.as_mut()));
+            tokio::select! {
+                biased;
+                Some((begun, taken)) = &mut taking => self.taken(begun, taken)?,
+                Some((endings, answer)) = &mut settling => self.settled(endings, answer),
+                Some((begun, ids, answer)) = &mut extending => self.extended(begun, &ids, answer),
+                Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
+                Some(ended) = self.running.join_next() => {
+                    if let Ok((id, end)) = ended {
+                        self.ended(id, end);
+                    }
+                }
+                // The keeper has a sender of its own.
+                Some(event) = self.inbox.recv() => self.receive(event),
+                Ok(()) = self.stop.changed() => {}
+                () = self.bell.notified() => self.take_at = self.now(),
+                () = sleep(wake) => {}
+            }
+        }
+    }
+
+    /// When something is due, if nothing happens before.
+    fn wake_at(&self, stop: Stop) -> Moment {
+        let far = self.now() + POLL;
+        let mut wake = far.min(self.extend_at);
+        if stop == Stop::No && self.taking.is_none() {
+            wake = wake.min(self.take_at);
+        }
+        if !self.endings.is_empty() && self.settling.is_none() {
+            wake = wake.min(self.settle_at);
+        }
+        if let Some((_, since)) = self.waiting.front() {
+            wake = wake.min(*since + MAX_WAIT);
+        }
+        wake
+    }
+
+    /// Starts handlers in free slots.
+    fn start_waiting(&mut self) {
+        while self.running.len() < self.options.slots as usize
+            && let Some((delivered, _)) = self.waiting.pop_front()
+        {
+            let now = self.now();
+            let Some(held) = self.held.get_mut(&delivered.id) else { continue };
+            if held.is_over(now) {
+                self.held.remove(&delivered.id); // Lost while it was waiting.
+                continue;
+            }
+            held.begun = Some(now);
+            let (id, clock) = (delivered.id, self.shared.clock());
+            let whose = (self.shared.key.clone(), clock);
+            let link = Link::new(&delivered, whose, held.until.subscribe(), self.events.clone());
+            let handler = (self.start)(delivered.payload, link);
+            self.running.spawn(async move { (id, handler.await) });
+        }
+    }
+
+    /// Hands elements back that have waited for a slot for too long.
+    fn hand_waiting_back(&mut self, is_over: impl Fn(Moment) -> bool) {
+        while self.waiting.front().is_some_and(|(_, since)| is_over(*since)) {
+            if let Some((delivered, _)) = self.waiting.pop_front() {
+                self.end(delivered.id, SettleEnd::HandBack);
+            }
+        }
+    }
+
+    /// A handler has ended.
+    fn ended(&mut self, id: ElementId, end: Option<SettleEnd>) {
+        self.handled(id, end);
+        self.start_waiting();
+    }
+
+    fn handled(&mut self, id: ElementId, end: Option<SettleEnd>) {
+        let now = self.now();
+        if let Some(begun) = self.held.get(&id).and_then(|held| held.begun) {
+            let (run, average) = (now.since(begun), self.average.unwrap_or_else(|| now.since(begun)));
+            self.average = Some((average * 7 + run) / 8);
+        }
+        match end {
+            Some(end) => self.end(id, end),
+            None => {
+                // A cancelled element is removed when its taker gives it up.
+                let held = self.held.remove(&id);
+                if let Some(held) = held.filter(|held| *held.until.borrow() == Until::Cancelled) {
+                    self.push_ending(id, held.fence, SettleEnd::HandBack);
+                }
+            }
+        }
+    }
+
+    fn push_ending(&mut self, id: ElementId, fence: Fence, end: SettleEnd) {
+        let until = self.now() + self.options.lease;
+        self.endings.push(Ending::new(DeliveryId { id, fence }, end, until));
+    }
+
+    /// A call or the end of a handler settles a delivery.
+    fn end(&mut self, id: ElementId, end: SettleEnd) {
+        if let Some(held) = self.held.remove(&id) {
+            match end {
+                SettleEnd::Done(_) => self.done += 1,
+                SettleEnd::Retry(..) | SettleEnd::Fail(_) => self.failed += 1,
+                SettleEnd::HandBack => {}
+            }
+            self.push_ending(id, held.fence, end);
+        }
+    }
+
+    fn receive(&mut self, event: Event) {
+        match event {
+            Event::Progress(id, text) => {
+                if let Some(held) = self.held.get_mut(&id) {
+                    held.progress = Some(text);
+                    self.extend_at = self.extend_at.min(self.now() + POLL / 5);
+                }
+            }
+            Event::Settle(id, end, reply) => {
+                let end = match (end, self.held.get(&id)) {
+                    (SettleEnd::Retry(_, error), Some(held)) if held.attempt >= self.options.deliveries => {
+                        SettleEnd::Fail(error)
+                    }
+                    (end, _) => end,
+                };
+                let count = self.endings.len();
+                self.end(id, end);
+                match self.endings.get_mut(count) {
+                    Some(ending) => ending.reply = Some(reply),
+                    None => _ = reply.send(Err(held::lost())),
+                }
+            }
+        }
+    }
+
+    /// Stops the handlers, and hands all elements back, as far as the store answers in time.
+    async fn hand_all_back(&mut self) {
+        self.subscription = None;
+        self.running.abort_all();
+        let aborted = async {
+            while let Some(ended) = self.running.join_next().await {
+                if let Ok((id, end)) = ended {
+                    self.handled(id, end);
+                }
+            }
+        };
+        // A handler that does not get to its next await keeps its element until the lease ends.
+        if timeout(ABORT, aborted).await.is_ok() {
+            let left: Vec<_> = self.held.keys().copied().collect();
+            left.into_iter().for_each(|id| self.end(id, SettleEnd::HandBack));
+        }
+        self.held.clear();
+        let limit = self.shared.timeout() * 2;
+        let finish = async {
+            if let Some(taking) = self.taking.take() {
+                let (_, taken) = taking.await;
+                for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
+                    self.push_ending(delivered.id, delivered.fence, SettleEnd::HandBack);
+                }
+            }
+            while !self.endings.is_empty() || self.settling.is_some() {
+                self.settle_at = self.now();
+                self.begin_settling(self.settle_at);
+                if let Some(settling) = self.settling.as_mut() {
+                    let (endings, answer) = settling.await;
+                    self.settled(endings, answer);
+                }
+                if self.settle_at > self.now() {
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+            self.report(Duration::ZERO).await;
+        };
+        if timeout(limit, finish).await.is_err() {
+            tracing::warn!(
+                queue = self.shared.name(),
+                "the store does not answer: the elements of this program come again \
+                           when their leases end"
+            );
+        }
+    }
+}
+
+/// The error of a take that does not end by waiting.
+fn is_final(error: &Error) -> bool {
+    use bandog_core::ErrorKind::{Corrupt, Denied, Misused, Unsupported};
+    matches!(error.kind(), Corrupt | Denied | Misused | Unsupported)
+}

@@ -1,0 +1,262 @@
+//! The requests of the keeper, and their answers.
+
+use std::time::Duration;
+
+use bandog_core::{
+    Error, ErrorKind, Moment, Notifier, Result, Subscription,
+    queues::{Bell, Change, DeliveryId, ElementId, Extend, Extended, Settled, Take, TakeId, Taken, WorkerRow},
+};
+
+use super::{
+    Ending, Held, Keeper, MAX_WAIT, POLL, REPORT, SILENT_POLL,
+    held::{certain, lost},
+    is_final,
+};
+use crate::delivery::Until;
+
+/// Maximum number of settlements of one request.
+const MAX_SETTLES: usize = 1000;
+/// The longest time until a request that failed is repeated.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+impl Keeper {
+    /// Begins the requests that are due.
+    pub(super) fn begin_requests(&mut self, now: Moment) {
+        self.hand_waiting_back(|since| now.since(since) >= MAX_WAIT);
+        self.begin_settling(now);
+        self.begin_extending(now);
+        let room = (self.wanted() as usize).saturating_sub(self.held.len());
+        // With many slots, half of them make a request worth its cost.
+        let is_worth = room > 0 && (room * 4 >= self.wanted() as usize || self.waiting.is_empty());
+        if self.taking.is_none() && now >= self.take_at && is_worth {
+            self.begin_taking(now, u32::try_from(room).unwrap_or(u32::MAX));
+        }
+        if self.subscription.is_none() && self.subscribing.is_none() && self.has_begun && self.failures == 0 {
+            let (queues, bell) = (self.shared.queues.clone(), self.bell.clone());
+            let which = Bell::Ready { queue: self.shared.key.clone(), taker: self.taker };
+            let notifier = Notifier::new(move || bell.notify_one());
+            self.subscribing = Some(Box::pin(async move { queues.subscribe_bell(&which, notifier).await }));
+        }
+        if now >= self.report_at && self.has_begun {
+            self.report_at = now + REPORT;
+            let report = self.report(REPORT * 3);
+            drop(tokio::spawn(report));
+        }
+    }
+
+    fn begin_taking(&mut self, now: Moment, at_most: u32) {
+        let take = match self.unanswered.take() {
+            Some(take) => Take { is_repeated: true, ..take },
+            None => {
+                self.takes += 1;
+                Take {
+                    queue: self.shared.key.clone(),
+                    id: TakeId { taker: self.taker, number: self.takes },
+                    is_repeated: false,
+                    at_most,
+                    lease: self.options.lease,
+                    deliveries: self.options.deliveries,
+                }
+            }
+        };
+        self.unanswered = Some(take.clone());
+        let queues = self.shared.queues.clone();
+        self.taking = Some(Box::pin(async move {
+            let missing = || Err(Error::new(ErrorKind::Corrupt, "the backend did not answer the take"));
+            (now, queues.take(&[take]).await.pop().unwrap_or_else(missing))
+        }));
+    }
+
+    /// The answer to a take that began at this time.
+    pub(super) fn taken(&mut self, begun: Moment, taken: Result<Taken>) -> Result<()> {
+        self.taking = None;
+        let now = self.now();
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) if is_final(&error) && !self.has_begun => return Err(error.at(&self.shared.key)),
+            Err(error) => {
+                if self.failures == 0 {
+                    tracing::warn!(queue = self.shared.name(), %error, "workers cannot take elements; they try again");
+                }
+                self.failures = self.failures.saturating_add(1);
+                self.take_at = now + pause(self.failures);
+                self.subscription = None;
+                return Ok(());
+            }
+        };
+        if self.failures > 0 {
+            tracing::info!(queue = self.shared.name(), "workers take elements again");
+        }
+        let is_first = !self.has_begun;
+        (self.unanswered, self.failures, self.has_begun) = (None, 0, true);
+        if taken.died > 0 {
+            tracing::warn!(
+                queue = self.shared.name(),
+                elements = taken.died,
+                "elements were delivered too often, and are dead"
+            );
+        }
+        let until = certain(begun, self.options.lease);
+        for delivered in taken.elements {
+            self.held.insert(delivered.id, Held::new(&delivered, until));
+            self.waiting.push_back((delivered, now));
+        }
+        self.extend_at = self.extend_at.min(begun + self.options.lease / 3);
+        let poll = match &self.subscription {
+            Some(subscription) if !subscription.is_silent() => POLL.mul_f64(0.9 + fastrand::f64() / 5.0),
+            _ => SILENT_POLL,
+        };
+        // A push between the first take and the subscription is found by another take.
+        self.take_at = match taken.has_more || is_first {
+            true => now,
+            false => now + taken.next.unwrap_or(poll).clamp(Duration::from_millis(1), poll),
+        };
+        self.start_waiting();
+        Ok(())
+    }
+
+    pub(super) fn subscribed(&mut self, subscribed: Result<Subscription>) {
+        self.subscribing = None;
+        // Without notifications, the workers poll.
+        self.subscription = Some(subscribed.unwrap_or_else(|_| Subscription::silent()));
+        self.take_at = self.now();
+    }
+
+    pub(super) fn begin_settling(&mut self, now: Moment) {
+        if self.settling.is_some() || self.endings.is_empty() || now < self.settle_at {
+            return;
+        }
+        let number = self.endings.len().min(MAX_SETTLES);
+        let mut endings: Vec<Ending> = self.endings.drain(..number).collect();
+        let settles: Vec<_> = endings.iter().map(Ending::settle).collect();
+        let (queues, key) = (self.shared.queues.clone(), self.shared.key.clone());
+        self.settling = Some(Box::pin(async move {
+            let answer = queues.settle(&key, &settles).await;
+            if answer.is_err() {
+                endings.iter_mut().for_each(|ending| ending.was_sent = true);
+            }
+            (endings, answer)
+        }));
+    }
+
+    pub(super) fn settled(&mut self, endings: Vec<Ending>, answer: Result<Vec<Settled>>) {
+        self.settling = None;
+        match answer {
+            Ok(answers) => {
+                for (ending, settled) in endings.into_iter().zip(answers) {
+                    let result = match settled {
+                        Settled::Applied => Ok(()),
+                        // Its first request was applied.
+                        Settled::Absent if ending.was_sent => Ok(()),
+                        Settled::Absent | Settled::Lost => Err(lost()),
+                    };
+                    ending.answer(result);
+                }
+                // The room of the settled ones.
+                self.settle_at = self.now();
+            }
+            Err(error) if error.is_retryable() => {
+                self.settle_at = self.now() + pause(1);
+                for ending in endings {
+                    if ending.until > self.settle_at {
+                        self.endings.push(ending);
+                        continue;
+                    }
+                    tracing::warn!(queue = self.shared.name(), id = %ending.delivery.id, %error, "an element may come again");
+                    ending.answer(Err(error.clone().ambiguous()));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(queue = self.shared.name(), %error, "elements cannot be settled; they come again");
+                endings.into_iter().for_each(|ending| ending.answer(Err(error.clone())));
+            }
+        }
+    }
+
+    pub(super) fn begin_extending(&mut self, now: Moment) {
+        if self.extending.is_some() || now < self.extend_at {
+            return;
+        }
+        self.extend_at = now + self.options.lease / 3;
+        self.lose_expired(now);
+        let deliveries: Vec<_> = self
+            .held
+            .iter_mut()
+            .filter(|(_, held)| matches!(*held.until.borrow(), Until::Time(_)))
+            .map(|(id, held)| (DeliveryId { id: *id, fence: held.fence }, held.progress.take()))
+            .collect();
+        if deliveries.is_empty() {
+            return;
+        }
+        let ids = deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+        let extend = Extend { queue: self.shared.key.clone(), deliveries, lease: self.options.lease };
+        let queues = self.shared.queues.clone();
+        self.extending = Some(Box::pin(async move { (now, ids, queues.extend(&extend).await) }));
+    }
+
+    /// Deliveries whose lease may be over are lost.
+    fn lose_expired(&mut self, now: Moment) {
+        for held in self.held.values().filter(|held| held.is_over(now)) {
+            held.until.send_if_modified(|until| {
+                let is_time = matches!(until, Until::Time(_));
+                if is_time {
+                    *until = Until::Lost;
+                }
+                is_time
+            });
+        }
+    }
+
+    /// The answer to an extension that began at this time.
+    pub(super) fn extended(&mut self, begun: Moment, ids: &[ElementId], answer: Result<Vec<Extended>>) {
+        self.extending = None;
+        let now = self.now();
+        let answers = match answer {
+            Ok(answers) => answers,
+            Err(error) => {
+                tracing::debug!(queue = self.shared.name(), %error, "leases cannot be extended; they are tried again");
+                self.extend_at = now + (self.options.lease / 12).min(MAX_PAUSE);
+                return;
+            }
+        };
+        let until = certain(begun, self.options.lease);
+        for (id, extended) in ids.iter().zip(answers) {
+            let Some(held) = self.held.get_mut(id) else { continue };
+            let next = match extended {
+                Extended::Held if until > now => Until::Time(until),
+                Extended::Held | Extended::Lost => Until::Lost,
+                Extended::Cancelled => Until::Cancelled,
+            };
+            held.until.send_if_modified(|until| {
+                let changes = matches!(until, Until::Time(_)) && *until != next;
+                if changes {
+                    *until = next;
+                }
+                changes
+            });
+        }
+    }
+
+    /// Writes the row of these workers.
+    pub(super) fn report(&self, keep: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let row = WorkerRow {
+            id: self.taker,
+            place: format!("{}/{}", self.shared.client.identity(), std::process::id()),
+            slots: self.options.slots,
+            running: u32::try_from(self.running.len()).unwrap_or(u32::MAX),
+            done: self.done,
+            failed: self.failed,
+        };
+        let (queues, key) = (self.shared.queues.clone(), self.shared.key.clone());
+        async move {
+            // It is for operators only, and written again later.
+            let _ = queues.change(&key, &Change::Worker(row, keep)).await;
+        }
+    }
+}
+
+/// The time until a request is repeated, after this number of failures.
+fn pause(failures: u32) -> Duration {
+    let pause = Duration::from_millis(25).saturating_mul(1 << failures.min(6)).min(MAX_PAUSE);
+    pause.mul_f64(0.75 + fastrand::f64() / 2.0)
+}

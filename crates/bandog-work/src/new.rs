@@ -1,0 +1,206 @@
+//! Elements that are pushed when a builder is awaited.
+
+use std::{
+    future::IntoFuture,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bandog_core::{
+    Error, Result,
+    queues::{ElementId, MAX_ORDER_KEY, NewElement, OnceId, Priority, Pushed, When},
+};
+use futures_util::future::BoxFuture;
+
+use crate::{sender, shared::Shared};
+
+/// The longest delay, window and time of a result: 10 years.
+const MAX_TIME: Duration = Duration::from_secs(3650 * 86_400);
+
+/// An element that is pushed when this is awaited. Created by [`WorkQueue::push`](crate::WorkQueue::push).
+///
+/// Awaiting gives the id of the element, and whether it is new.
+///
+/// # Errors
+/// - `ErrorKind::Misused`: an option is not allowed, the value cannot be encoded, or it has more than 1 MiB.
+/// - `ErrorKind::Unavailable`: the store has not answered in three timeouts. The element may be pushed
+///   ([`Error::maybe_applied`]); with [`Push::once`], pushing again is harmless.
+/// - `ErrorKind::Overloaded`: 64 MiB wait to be pushed.
+///
+/// # Cancel safety
+/// If the future is dropped after its first poll, the element is pushed in the background.
+#[must_use = "an element is pushed when this is awaited"]
+#[derive(Debug)]
+pub struct Push {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) element: Result<NewElement>,
+}
+
+impl Push {
+    pub(crate) fn new(shared: &Arc<Shared>, payload: Result<Vec<u8>>) -> Self {
+        Self { shared: shared.clone(), element: payload.map(unnamed) }
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut NewElement) -> Result<()>) -> Self {
+        if let Ok(element) = &mut self.element
+            && let Err(error) = set(element)
+        {
+            self.element = Err(error.at(&self.shared.key));
+        }
+        self
+    }
+
+    /// It is ready after this time of the store's clock. Default: at once.
+    pub fn after(self, delay: Duration) -> Self {
+        self.with(|element| {
+            element.when = When::After(checked("the delay", delay)?);
+            Ok(())
+        })
+    }
+
+    /// It is ready at this time of the store's clock.
+    pub fn at(self, time: SystemTime) -> Self {
+        self.with(|element| {
+            element.when = When::At(time);
+            Ok(())
+        })
+    }
+
+    /// Its priority, from 0 to [`MAX_PRIORITY`](crate::MAX_PRIORITY): elements with a greater one are delivered first.
+    /// Default: 0.
+    pub fn priority(self, priority: u8) -> Self {
+        self.with(|element| {
+            element.priority = Priority::new(priority)?;
+            Ok(())
+        })
+    }
+
+    /// Of all pushes with the same id, one adds an element within this time, also if the element is done meanwhile. The
+    /// others get its id, and [`Pushed::is_new`] is false. The id must have from 1 to 255 bytes.
+    pub fn once(self, id: impl AsRef<str>, window: Duration) -> Self {
+        self.with(|element| {
+            let id = text("the id of once", id.as_ref())?;
+            element.once = Some(OnceId { id, window: checked("the window of once", window)? });
+            Ok(())
+        })
+    }
+
+    /// Elements with the same key are delivered one after another, in the order of their pushes. The next one is delivered when
+    /// the one before is done, dead or removed, also if that one waits to be repeated. The key must have from 1 to 255 bytes.
+    pub fn key(self, key: impl AsRef<str>) -> Self {
+        self.with(|element| {
+            element.order_key = Some(text("the key", key.as_ref())?);
+            Ok(())
+        })
+    }
+
+    /// The result of the element is kept for this time after its end: see [`WorkQueue::find`](crate::WorkQueue::find).
+    /// Default: not at all.
+    pub fn keep_result(self, time: Duration) -> Self {
+        self.with(|element| {
+            element.keep_result = Some(checked("the time of the result", time)?);
+            Ok(())
+        })
+    }
+}
+
+impl IntoFuture for Push {
+    type Output = Result<Pushed>;
+    type IntoFuture = BoxFuture<'static, Result<Pushed>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let pushed = sender::push(&self.shared, vec![self.element?]).await?;
+            pushed.first().copied().ok_or_else(|| Error::unavailable("the push was not answered").ambiguous())
+        })
+    }
+}
+
+/// Elements that are pushed in one step when this is awaited. Created by
+/// [`WorkQueue::push_all`](crate::WorkQueue::push_all). Errors and cancel safety are those of [`Push`]; the most are
+/// 10,000 elements and 16 MiB.
+#[must_use = "elements are pushed when this is awaited"]
+#[derive(Debug)]
+pub struct PushAll {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) elements: Result<Vec<NewElement>>,
+}
+
+impl PushAll {
+    pub(crate) fn new(shared: &Arc<Shared>, payloads: impl Iterator<Item = Result<Vec<u8>>>) -> Self {
+        Self { shared: shared.clone(), elements: payloads.map(|payload| payload.map(unnamed)).collect() }
+    }
+
+    /// As [`Push::after`], for each.
+    pub fn after(self, delay: Duration) -> Self {
+        self.each(|push| push.after(delay))
+    }
+
+    /// As [`Push::at`], for each.
+    pub fn at(self, time: SystemTime) -> Self {
+        self.each(|push| push.at(time))
+    }
+
+    /// As [`Push::priority`], for each.
+    pub fn priority(self, priority: u8) -> Self {
+        self.each(|push| push.priority(priority))
+    }
+
+    /// As [`Push::key`], for each: they are delivered one after another.
+    pub fn key(self, key: impl AsRef<str>) -> Self {
+        self.each(|push| push.key(&key))
+    }
+
+    /// Pushes one more element, which is ready when all others are done. While one of them is dead, it waits.
+    pub fn then(self, last: Push) -> Self {
+        let elements = self.elements.and_then(|mut elements| {
+            let mut last = last.element?;
+            last.waits_for = u32::try_from(elements.len()).map_err(|_| Error::misused("too many elements"))?;
+            for element in &mut elements {
+                element.before = Some(ElementId { client: 0, number: 0 });
+            }
+            elements.insert(0, last);
+            Ok(elements)
+        });
+        Self { elements, ..self }
+    }
+
+    fn each(mut self, set: impl Fn(Push) -> Push) -> Self {
+        if let Ok(elements) = self.elements {
+            let set = |element| set(Push { shared: self.shared.clone(), element: Ok(element) }).element;
+            self.elements = elements.into_iter().map(set).collect();
+        }
+        self
+    }
+}
+
+impl IntoFuture for PushAll {
+    type Output = Result<Vec<Pushed>>;
+    type IntoFuture = BoxFuture<'static, Result<Vec<Pushed>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { sender::push(&self.shared, self.elements?).await })
+    }
+}
+
+/// An element that has no id yet.
+fn unnamed(payload: Vec<u8>) -> NewElement {
+    NewElement::new(ElementId { client: 0, number: 0 }, payload)
+}
+
+fn checked(what: &str, time: Duration) -> Result<Duration> {
+    if time > MAX_TIME {
+        return Err(Error::misused(format!("{what} is longer than 10 years")));
+    }
+    Ok(time)
+}
+
+fn text(what: &str, text: &str) -> Result<Arc<str>> {
+    if text.is_empty() || text.len() > MAX_ORDER_KEY || text.contains('\0') {
+        return Err(Error::misused(format!(
+            "{what} has {} bytes; it must have from 1 to {MAX_ORDER_KEY}, and no character 0",
+            text.len()
+        )));
+    }
+    Ok(text.into())
+}

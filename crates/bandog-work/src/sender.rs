@@ -1,0 +1,184 @@
+//! Pushes of the same time go to the store together.
+
+use std::{
+    mem::take,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bandog_core::{
+    Error, ErrorKind, Result,
+    queues::{ElementId, NewElement, Push, Pushed},
+};
+use tokio::{runtime::Handle, sync::oneshot};
+
+use crate::{ids, shared::Shared};
+
+/// Maximum number of elements of one call.
+pub(crate) const MAX_ELEMENTS: usize = 10_000;
+/// Maximum number of bytes of the payload of an element.
+pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
+/// Maximum number of bytes of one call, and of one request if it has several calls.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum number of elements of one request that has several calls.
+const MAX_GROUP: usize = 1000;
+/// Maximum number of bytes that wait.
+const MAX_WAITING: usize = 64 << 20;
+
+/// The pushes of a queue that wait for the next request. One task sends them; it ends when nothing waits.
+#[derive(Debug, Default)]
+pub(crate) struct Sender(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    bytes: usize,
+    is_sending: bool,
+}
+
+/// The elements of one call.
+#[derive(Debug)]
+struct Waiting {
+    elements: Vec<NewElement>,
+    bytes: usize,
+    reply: oneshot::Sender<Result<Vec<Pushed>>>,
+}
+
+impl Sender {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next calls for one request.
+    fn next(&self) -> Vec<Waiting> {
+        let mut state = self.state();
+        let (mut elements, mut bytes) = (0, 0);
+        let fits = |waiting: &&Waiting| {
+            (elements, bytes) = (elements + waiting.elements.len(), bytes + waiting.bytes);
+            elements <= MAX_GROUP && bytes <= MAX_BYTES
+        };
+        let number = state.waiting.iter().take_while(fits).count().max(1).min(state.waiting.len());
+        let rest = state.waiting.split_off(number);
+        let next = std::mem::replace(&mut state.waiting, rest);
+        state.bytes -= next.iter().map(|waiting| waiting.bytes).sum::<usize>();
+        state.is_sending = !next.is_empty();
+        next
+    }
+}
+
+/// Checks elements whose ids are not given yet.
+///
+/// # Errors
+/// `Misused`: one is too large, or there are too many.
+fn check(elements: &[NewElement]) -> Result<usize> {
+    let bytes = elements.iter().map(|element| element.payload.len()).sum();
+    if let Some(large) = elements.iter().find(|element| element.payload.len() > MAX_PAYLOAD) {
+        return Err(Error::misused(format!(
+            "the element has {} bytes, and a work queue takes at most {MAX_PAYLOAD}; keep large data elsewhere, and push \
+             its name",
+            large.payload.len()
+        )));
+    }
+    if elements.len() > MAX_ELEMENTS || bytes > MAX_BYTES {
+        return Err(Error::misused(format!(
+            "one call pushes {} elements with {bytes} bytes; the most are {MAX_ELEMENTS} elements and {MAX_BYTES} bytes",
+            elements.len()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Pushes elements in one step. Their ids are given here; [`NewElement::before`] counts from them: 0 is the first one.
+pub(crate) async fn push(shared: &Arc<Shared>, mut elements: Vec<NewElement>) -> Result<Vec<Pushed>> {
+    let bytes = check(&elements).map_err(|error| error.at(&shared.key))?;
+    if elements.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runtime = Handle::try_current()
+        .map_err(|_| Error::misused("work queues need a Tokio runtime; call this in one").at(&shared.key))?;
+    let (reply, answer) = oneshot::channel();
+    {
+        let mut state = shared.sender.state();
+        if state.bytes > 0 && state.bytes + bytes > MAX_WAITING {
+            let message = format!("{} bytes wait to be pushed; the store does not keep up", state.bytes);
+            return Err(Error::new(ErrorKind::Overloaded, message).at(&shared.key));
+        }
+        give_ids(&mut elements);
+        state.bytes += bytes;
+        state.waiting.push(Waiting { elements, bytes, reply });
+        if !state.is_sending {
+            state.is_sending = true;
+            drop(runtime.spawn(send(Sending(shared.clone()))));
+        }
+    }
+    let ended = || Error::unavailable("the runtime that pushed this has ended").ambiguous().at(&shared.key);
+    answer.await.map_err(|_| ended())?
+}
+
+/// Gives rising ids. Within a queue, the elements of later calls have greater ones.
+pub(crate) fn give_ids(elements: &mut [NewElement]) {
+    let ids: Vec<ElementId> = elements.iter().map(|_| ids::next_element()).collect();
+    for (element, id) in elements.iter_mut().zip(&ids) {
+        element.id = *id;
+        let before = element.before.and_then(|before| usize::try_from(before.number).ok());
+        element.before = before.and_then(|before| ids.get(before)).copied();
+    }
+}
+
+/// The task that sends. If it ends with its runtime, the calls that wait are answered, and the next one starts a task.
+struct Sending(Arc<Shared>);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let mut state = self.0.sender.state();
+        (state.is_sending, state.bytes) = (false, 0);
+        let dropped = take(&mut state.waiting);
+        drop(state);
+        drop(dropped);
+    }
+}
+
+async fn send(sending: Sending) {
+    let shared = &sending.0;
+    loop {
+        // The tasks that are ready add their elements.
+        tokio::task::yield_now().await;
+        let mut calls = shared.sender.next();
+        if calls.is_empty() {
+            return;
+        }
+        let elements = calls.iter_mut().flat_map(|call| {
+            let number = call.elements.len();
+            let elements = take(&mut call.elements);
+            call.bytes = number;
+            elements
+        });
+        let push = Push { queue: shared.key.clone(), elements: elements.collect() };
+        match repeat(shared, &push).await {
+            Ok(pushed) => {
+                let mut pushed = pushed.into_iter();
+                for call in calls {
+                    let _ = call.reply.send(Ok(pushed.by_ref().take(call.bytes).collect()));
+                }
+            }
+            Err(error) => calls.into_iter().for_each(|call| _ = call.reply.send(Err(error.clone()))),
+        }
+    }
+}
+
+/// Pushes until the store has answered, for three timeouts.
+async fn repeat(shared: &Shared, push: &Push) -> Result<Vec<Pushed>> {
+    let (clock, first, mut maybe_applied) = (shared.clock(), shared.clock().now(), false);
+    loop {
+        let begin = clock.now();
+        let missing = || Err(Error::new(ErrorKind::Corrupt, "the backend did not answer the push").ambiguous());
+        match shared.queues.push(std::slice::from_ref(push)).await.pop().unwrap_or_else(missing) {
+            Err(error) if error.is_retryable() && begin.since(first) < shared.timeout() * 2 => {
+                maybe_applied |= error.maybe_applied();
+                tokio::time::sleep(Duration::from_millis(20 + fastrand::u64(0..60))).await;
+            }
+            Err(error) if maybe_applied => return Err(error.ambiguous().at(&shared.key)),
+            answer => return answer.map_err(|error| error.at(&shared.key)),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What all handles of a queue share.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bandog_core::{Clock, Error, ErrorKind, Key, Result, queues::Queues};
+use bandog_sync::Client;
+
+use crate::sender::Sender;
+
+/// A queue of a client.
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) queues: Arc<dyn Queues>,
+    pub(crate) key: Key,
+    /// The length of the client's prefix.
+    prefix: usize,
+    pub(crate) sender: Sender,
+}
+
+impl Shared {
+    /// # Errors
+    /// - `Unsupported`: the store has no work queues.
+    /// - `Misused`: the name is not allowed.
+    pub(crate) fn new(client: &Client, name: &str) -> Result<Arc<Self>> {
+        let queues = client.queues().cloned().ok_or_else(|| {
+            let message = format!(
+                "{} has no work queues; Redis, PostgreSQL, MySQL, MariaDB, SQLite and memory have them",
+                client.profile().store
+            );
+            Error::new(ErrorKind::Unsupported, message)
+        })?;
+        let key = client.key(name)?;
+        let prefix = key.as_str().len() - name.len();
+        Ok(Arc::new(Self { client: client.clone(), queues, key, prefix, sender: Sender::default() }))
+    }
+
+    /// The name without the prefix of the client.
+    pub(crate) fn name(&self) -> &str {
+        &self.key.as_str()[self.prefix..]
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.client.clock()
+    }
+
+    /// The maximum duration of one request.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.client.profile().request_timeout
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("key", &self.key).field("queues", &self.queues).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,250 @@
+//! Workers: their options, and the handle of those that run.
+
+use std::{fmt, future::IntoFuture, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use bandog_codec::{Codec, Decode, TextJson};
+use bandog_core::{Error, Result, queues::SettleEnd};
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
+
+use crate::{
+    Backoff, Delivery, WorkQueue,
+    delivery::{Link, shortened},
+    keeper::{self, Start, Stop},
+    queue::decode,
+};
+
+/// The allowed leases.
+const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+/// Maximum number of slots.
+const MAX_SLOTS: u32 = 10_000;
+
+/// The options of workers. Created by [`WorkQueue::workers`].
+#[must_use = "workers do nothing until they run"]
+pub struct Workers<T, C = TextJson> {
+    queue: WorkQueue<T, C>,
+    options: Options,
+}
+
+/// What workers do, whatever their handler is.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) slots: u32,
+    pub(crate) lease: Duration,
+    pub(crate) deliveries: u32,
+    pub(crate) backoff: Backoff,
+    pub(crate) drain: Duration,
+}
+
+impl<T, C: Codec> Workers<T, C> {
+    pub(crate) fn new(queue: WorkQueue<T, C>, slots: u32) -> Self {
+        let (lease, drain) = (Duration::from_secs(30), Duration::from_secs(30));
+        Self { queue, options: Options { slots, lease, deliveries: 5, backoff: Backoff::default(), drain } }
+    }
+
+    /// The lease of a delivery: if this program dies or is stopped, others get its elements after this time. It is extended
+    /// while the handler runs, however long that takes. Default: 30 s; from 1 s to 1 day.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = lease;
+        self
+    }
+
+    /// The number of deliveries after which a failed element is dead. Default: 5; at least 1.
+    pub fn deliveries(mut self, deliveries: u32) -> Self {
+        self.options.deliveries = deliveries;
+        self
+    }
+
+    /// The time after which a failed element comes again. Default: 1 s, twice as long after each attempt, at most 1 h.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.options.backoff = backoff;
+        self
+    }
+
+    /// The time for which [`Running::stop`] waits for handlers. Default: 30 s.
+    pub fn drain(mut self, time: Duration) -> Self {
+        self.options.drain = time;
+        self
+    }
+
+    /// Starts the workers, on the runtime of the caller. `handle` is called with each delivery, and its future is a task of
+    /// its own.
+    ///
+    /// - `Ok`: the element is done.
+    /// - An error or a panic: the element comes again after the backoff, and is dead after the last delivery. Operators see
+    ///   the error.
+    /// - A payload that cannot be read makes its element dead at once: a newer version may read it after a
+    ///   [`WorkQueue::retry`].
+    ///
+    /// While the store does not answer, the workers wait, and log it once.
+    pub fn run<F, Fut, E>(self, handle: F) -> Running
+    where
+        F: Fn(Delivery<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+        T: Send + Sync + 'static,
+        C: Decode<T>,
+    {
+        let Self { queue: WorkQueue { shared, codec, .. }, options } = self;
+        let (stop, stopped) = watch::channel(Stop::No);
+        let (handle, of_handler) = (Arc::new(handle), options.clone());
+        let start: Start = Arc::new(move |payload: Vec<u8>, link: Link| {
+            let value = match decode::<T, C>(&codec, &payload) {
+                Ok(value) => value,
+                Err(error) => {
+                    let error = shortened(error.to_string());
+                    return Box::pin(async { Some(SettleEnd::Fail(error)) }) as BoxFuture<'static, _>;
+                }
+            };
+            let (handle, options, link) = (handle.clone(), of_handler.clone(), Arc::new(link));
+            Box::pin(async move {
+                let call = AssertUnwindSafe(async { handle(Delivery::new(value, link.clone())).await });
+                let result = tokio::select! {
+                    biased;
+                    () = link.lost() => return None,
+                    result = call.catch_unwind() => result,
+                };
+                let error = match result {
+                    Ok(Ok(())) => return link.end(SettleEnd::Done(Vec::new())),
+                    Ok(Err(error)) => described(&*error.into()),
+                    Err(panic) => panicked(&*panic),
+                };
+                link.end(options.failed(&link, error))
+            })
+        });
+        let checked = options.check().map_err(|error| error.at(&shared.key));
+        let task = checked.and_then(|()| {
+            let runtime = Handle::try_current();
+            let runtime = runtime.map_err(|_| Error::misused("workers need a Tokio runtime; call this in one"))?;
+            Ok(runtime.spawn(keeper::run(shared, options, start, stopped)))
+        });
+        Running { task: Some(task), stop }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        let Self { slots, lease, deliveries, .. } = self;
+        if !(1..=MAX_SLOTS).contains(slots) {
+            return Err(Error::misused(format!("there are {slots} slots; there must be from 1 to {MAX_SLOTS}")));
+        }
+        if !LEASES.contains(lease) {
+            return Err(Error::misused(format!("the lease is {lease:?}; it must be between 1 s and 1 day")));
+        }
+        if *deliveries == 0 {
+            return Err(Error::misused("an element must be delivered at least once"));
+        }
+        Ok(())
+    }
+
+    /// The settlement of a delivery that has failed.
+    fn failed(&self, link: &Link, error: String) -> SettleEnd {
+        match link.attempt() >= self.deliveries {
+            true => SettleEnd::Fail(error),
+            false => SettleEnd::Retry(self.backoff.after(link.attempt()), error),
+        }
+    }
+}
+
+/// The text of an error, with its causes.
+fn described(error: &(dyn std::error::Error + Send + Sync)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let further = error.to_string();
+        if !text.contains(&further) {
+            text = format!("{text}: {further}");
+        }
+        cause = error.source();
+    }
+    shortened(text)
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    shortened(format!("the handler has panicked: {}", text.unwrap_or("without a text")))
+}
+
+/// Workers that run. Created by [`Workers::run`]. Awaiting it waits until they end by an error.
+///
+/// If it is dropped, the workers stop: the futures of their handlers are dropped, and their elements are handed back, in the
+/// background.
+#[must_use = "dropped workers stop"]
+pub struct Running {
+    /// None after the end.
+    task: Option<Result<JoinHandle<Result<()>>>>,
+    stop: watch::Sender<Stop>,
+}
+
+impl Running {
+    /// Stops: takes nothing more, hands back what was not begun, and waits for the handlers, for at most the time of
+    /// [`Workers::drain`]. Then the futures of the other handlers are dropped, and their elements are handed back.
+    ///
+    /// # Errors
+    /// As of awaiting the workers.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the workers stop without waiting for handlers.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stop.send_replace(Stop::Drain);
+        self.ended().await
+    }
+
+    /// Waits until this future resolves, or until the workers end by an error; then stops as [`Running::stop`].
+    ///
+    /// # Errors
+    /// As of awaiting the workers.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the workers stop without waiting for handlers.
+    pub async fn until(mut self, stop: impl Future) -> Result<()> {
+        tokio::select! {
+            biased;
+            ended = self.ended() => return ended,
+            _ = stop => {}
+        }
+        self.stop().await
+    }
+
+    async fn ended(&mut self) -> Result<()> {
+        let ended = match &mut self.task {
+            Some(Ok(task)) => task.await,
+            Some(Err(error)) => return Err(error.clone()),
+            None => return Ok(()),
+        };
+        self.task = None;
+        ended.unwrap_or_else(|_| Err(Error::unavailable("the runtime of the workers has ended")))
+    }
+}
+
+/// # Errors
+/// - `ErrorKind::Misused`: an option is not allowed, or there is no runtime.
+/// - `ErrorKind::Denied`, `ErrorKind::Unsupported`: the store refuses the first request. Later, such errors are logged, and
+///   the workers try again.
+/// - `ErrorKind::Unavailable`: the runtime has ended.
+impl IntoFuture for Running {
+    type Output = Result<()>;
+    type IntoFuture = BoxFuture<'static, Result<()>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move { self.ended().await })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.send_replace(Stop::Abort);
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+impl<T, C: fmt::Debug> fmt::Debug for Workers<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers").field("queue", &self.queue).field("options", &self.options).finish()
+    }
+}

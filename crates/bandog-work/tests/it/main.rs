@@ -1,0 +1,7 @@
+//! Tests of work queues.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod kit;
+mod pushing;
+mod settling;
+mod stopping;

@@ -1,0 +1,241 @@
+//! How deliveries end.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use bandog::{
+    ErrorKind,
+    testing::Store,
+    work::{Backoff, ClientWork, Delivery, Outcome, Phase, Rate, WorkQueue},
+};
+use bandog_testkit::eventually_async;
+use tokio::time::Instant;
+
+use crate::kit::{SECOND, Seen, count, elements, empty, queues};
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_element_comes_again_and_is_dead_after_the_last_delivery() {
+    let (queue, other) = queues();
+    let begun = Instant::now();
+    let seen = Seen::default();
+    let workers = other.workers(2).deliveries(3).backoff(Backoff::fixed(SECOND * 10).unwrap()).run({
+        let seen = seen.clone();
+        move |delivery: Delivery<String>| {
+            seen.add(&delivery);
+            assert!(delivery.as_str() != "panic", "on purpose");
+            async move {
+                let last = delivery.last_error().map(str::to_owned);
+                assert_eq!(last.is_some(), delivery.attempt() > 1);
+                let cause = std::io::Error::other("no route");
+                Err::<(), _>(std::io::Error::other(format!("attempt {}: {cause}", delivery.attempt())))
+            }
+        }
+    });
+    queue.push_all(&["error", "panic"].map(str::to_owned)).await.unwrap();
+    eventually_async(SECOND * 3600, async || count(&queue, Phase::Dead).await == 2).await;
+    assert!(begun.elapsed() >= SECOND * 20, "{:?}", begun.elapsed());
+    assert_eq!(seen.all().len(), 6);
+    let dead = elements(&queue, Phase::Dead).await;
+    let errors: Vec<_> = dead.iter().map(|row| row.error.clone().unwrap()).collect();
+    assert!(errors.iter().any(|error| error == "attempt 3: no route"), "{errors:?}");
+    assert!(errors.iter().any(|error| error == "the handler has panicked: on purpose"), "{errors:?}");
+    assert!(dead.iter().all(|row| row.attempt == 3), "{dead:?}");
+    assert_eq!(queue.retry(&[dead[0].id]).await.unwrap(), 1);
+    eventually_async(SECOND * 3600, async || count(&queue, Phase::Dead).await == 2).await;
+    assert_eq!(queue.purge(Phase::Dead).await.unwrap(), 2);
+    assert_eq!(queue.purge(Phase::Taken).await.unwrap_err().kind(), ErrorKind::Misused);
+    workers.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_element_that_cannot_be_read_is_dead_at_once() {
+    let store = Store::new();
+    let newer: WorkQueue<String> = store.client().work_queue("orders").unwrap();
+    let older: WorkQueue<u32> = store.client().work_queue("orders").unwrap();
+    newer.push("secret text").await.unwrap();
+    older.push(&7).await.unwrap();
+    let workers = older.workers(1).run(|number: Delivery<u32>| async move {
+        assert_eq!(*number, 7);
+        Ok::<_, bandog::Error>(())
+    });
+    eventually_async(SECOND * 3600, async || {
+        count(&newer, Phase::Ready).await == 0 && count(&newer, Phase::Taken).await == 0
+    })
+    .await;
+    let dead = elements(&newer, Phase::Dead).await;
+    assert_eq!(dead.len(), 1);
+    let error = dead[0].error.as_deref().unwrap();
+    assert!(error.contains("TextJson") && !error.contains("secret"), "{error}");
+    workers.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_settles_a_delivery_whatever_the_handler_returns() {
+    let (queue, other) = queues();
+    let workers = other.workers(8).deliveries(2).run(move |delivery: Delivery<String>| async move {
+        let result = match (delivery.as_str(), delivery.attempt()) {
+            ("done", _) => delivery.done().await,
+            ("fail", _) => delivery.fail("for good").await,
+            ("retry", _) => delivery.retry_after(SECOND, "soon").await,
+            ("back", _) if delivery.age() < SECOND => {
+                tokio::time::sleep(SECOND).await;
+                delivery.hand_back().await
+            }
+            _ => return Ok(()),
+        };
+        result.unwrap();
+        assert_eq!(delivery.done().await.unwrap_err().kind(), ErrorKind::Misused);
+        Err("the handler fails")
+    });
+    queue.push_all(&["done", "fail", "retry", "back"].map(str::to_owned)).await.unwrap();
+    eventually_async(SECOND * 3600, async || {
+        let status = queue.status().await.unwrap();
+        status.count(Phase::Dead) == 2 && status.counts.values().sum::<u64>() == 2
+    })
+    .await;
+    let errors: Vec<_> =
+        elements(&queue, Phase::Dead).await.into_iter().map(|row| (row.error.unwrap(), row.attempt)).collect();
+    assert_eq!(errors, [("for good".to_owned(), 1), ("soon".to_owned(), 2)]);
+    workers.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_handler_keeps_its_element_and_shows_its_progress() {
+    let (queue, other) = queues();
+    let runs = Arc::new(AtomicU32::new(0));
+    let handler = |runs: Arc<AtomicU32>| {
+        move |delivery: Delivery<String>| {
+            let runs = runs.clone();
+            async move {
+                runs.fetch_add(1, Ordering::SeqCst);
+                delivery.progress("half");
+                tokio::time::sleep(SECOND * 600).await;
+                assert!(!delivery.is_lost() && delivery.remaining() > Duration::ZERO);
+                Ok::<_, bandog::Error>(())
+            }
+        }
+    };
+    let (ours, theirs) = (queue.workers(1).run(handler(runs.clone())), other.workers(1).run(handler(runs.clone())));
+    let id = queue.push("long").keep_result(SECOND * 1000).await.unwrap().id;
+    tokio::time::sleep(SECOND * 60).await;
+    let row = queue.find(id).await.unwrap().unwrap();
+    assert_eq!((row.phase, row.progress.as_deref()), (Phase::Taken, Some("half")));
+    let status = queue.status().await.unwrap();
+    assert_eq!(
+        status.workers.iter().map(|worker| (worker.slots, worker.running)).collect::<std::collections::HashSet<_>>(),
+        [(1, 0), (1, 1)].into()
+    );
+    assert!(status.workers.iter().all(|worker| worker.place.contains('@')), "{status:?}");
+    tokio::time::sleep(SECOND * 600).await;
+    let row = queue.find(id).await.unwrap().unwrap();
+    assert_eq!((row.phase, row.outcome), (Phase::Ended, Some(Outcome::Done(Vec::new()))));
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    ours.stop().await.unwrap();
+    theirs.stop().await.unwrap();
+    assert!(queue.status().await.unwrap().workers.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_element_ends_its_handler() {
+    let (queue, other) = queues();
+    let dropped = Arc::new(AtomicU32::new(0));
+    struct Counts(Arc<AtomicU32>);
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let workers = other.workers(1).run({
+        let dropped = dropped.clone();
+        move |_: Delivery<String>| {
+            let counts = Counts(dropped.clone());
+            async move {
+                std::future::pending::<()>().await;
+                drop(counts);
+                Ok::<_, bandog::Error>(())
+            }
+        }
+    });
+    let id = queue.push("endless").keep_result(SECOND * 1000).await.unwrap().id;
+    eventually_async(SECOND * 60, async || count(&queue, Phase::Taken).await == 1).await;
+    assert_eq!(queue.remove(&[id]).await.unwrap(), 1);
+    eventually_async(SECOND * 60, async || dropped.load(Ordering::SeqCst) == 1).await;
+    eventually_async(SECOND * 60, async || {
+        queue.find(id).await.unwrap().and_then(|row| row.outcome) == Some(Outcome::Cancelled)
+    })
+    .await;
+    workers.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn elements_of_a_key_are_worked_on_one_by_one() {
+    let (queue, other) = queues();
+    let (busy, seen) = (Arc::new(AtomicU32::new(0)), Seen::default());
+    let handler = |busy: Arc<AtomicU32>, seen: Seen| {
+        move |delivery: Delivery<String>| {
+            let (busy, seen) = (busy.clone(), seen.clone());
+            async move {
+                assert_eq!(busy.fetch_add(1, Ordering::SeqCst), 0);
+                tokio::time::sleep(SECOND / 10).await;
+                busy.fetch_sub(1, Ordering::SeqCst);
+                if delivery.attempt() == 1 && delivery.ends_with('3') {
+                    return Err("again");
+                }
+                seen.add(&delivery);
+                Ok(())
+            }
+        }
+    };
+    let names: Vec<String> = (0..30).map(|number| number.to_string()).collect();
+    queue.push_all(&names).key("order 7").await.unwrap();
+    let ours = queue.workers(4).run(handler(busy.clone(), seen.clone()));
+    let theirs = other.workers(4).run(handler(busy.clone(), seen.clone()));
+    empty(&queue).await;
+    assert_eq!(seen.all(), names);
+    ours.stop().await.unwrap();
+    theirs.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_and_pauses_hold_for_all_workers() {
+    let (queue, other) = queues();
+    let (busy, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let handler = |busy: Arc<AtomicU32>, most: Arc<AtomicU32>| {
+        move |_: Delivery<String>| {
+            let (busy, most) = (busy.clone(), most.clone());
+            async move {
+                most.fetch_max(busy.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::time::sleep(SECOND).await;
+                busy.fetch_sub(1, Ordering::SeqCst);
+                Ok::<_, bandog::Error>(())
+            }
+        }
+    };
+    queue.pause().await.unwrap();
+    queue.limit_concurrency(3.try_into().ok()).await.unwrap();
+    let names: Vec<String> = (0..30).map(|number| number.to_string()).collect();
+    queue.push_all(&names).await.unwrap();
+    let ours = queue.workers(8).run(handler(busy.clone(), most.clone()));
+    let theirs = other.workers(8).run(handler(busy.clone(), most.clone()));
+    tokio::time::sleep(SECOND * 10).await;
+    assert_eq!(count(&queue, Phase::Ready).await, 30);
+    queue.resume().await.unwrap();
+    let begun = Instant::now();
+    empty(&queue).await;
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    assert!(begun.elapsed() < SECOND * 15, "{:?}", begun.elapsed());
+
+    queue.limit_concurrency(None).await.unwrap();
+    queue.limit_rate(Some(Rate { deliveries: 10.try_into().unwrap(), per: SECOND * 10 })).await.unwrap();
+    let begun = Instant::now();
+    queue.push_all(&names).await.unwrap();
+    empty(&queue).await;
+    assert!((SECOND * 28..SECOND * 40).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    ours.stop().await.unwrap();
+    theirs.stop().await.unwrap();
+}
