@@ -70,6 +70,8 @@ mod open;
 mod open_files;
 mod options;
 mod other_connections;
+mod queue_rows;
+mod queues;
 mod records;
 mod registry;
 mod request;

@@ -18,7 +18,7 @@ use crate::{
 /// The application id `bdog` in the header of the database. The command `file` and other programs read it.
 const APPLICATION: i64 = 0x6264_6f67;
 /// The version of the tables that this program writes.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// The version of a database without tables.
 const NO_TABLES: i64 = 0;
@@ -30,6 +30,8 @@ const REGISTRY: i64 = 2;
 const RECORDS: i64 = 3;
 /// The first version with locks that are not mutexes.
 const LOCKS: i64 = 4;
+/// The first version with work queues.
+const QUEUES: i64 = 5;
 
 /// The purpose for which a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +141,11 @@ impl Store {
     /// Whether the database has the tables of the locks that are not mutexes.
     pub(crate) fn has_locks(&self) -> bool {
         self.version.get() >= LOCKS
+    }
+
+    /// Whether the database has work queues.
+    pub(crate) fn has_queues(&self) -> bool {
+        self.version.get() >= QUEUES
     }
 
     /// Begins a transaction that reads one consistent state.
@@ -327,6 +334,9 @@ fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     }
     if version < LOCKS {
         transaction.execute_batch(sql::LOCKS)?;
+    }
+    if version < QUEUES {
+        transaction.execute_batch(sql::WORK)?;
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit().map_err(Fault::Commit)

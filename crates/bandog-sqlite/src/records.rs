@@ -1,11 +1,11 @@
 //! Records: small texts that are replaced as a whole, and survive a power failure.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{
     Backend, Error, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription,
-    Swap, Swapped, Swaps, Version,
+    Swap, Swapped, Swaps, Version, queues::Queues,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -15,7 +15,7 @@ use crate::{
     sql,
     subscribers::Topic,
     table::Table,
-    work::{ReadRecords, RecordHistory, RecordNames, SubscribeToRecords, SwapRecords},
+    work::{ReadRecords, RecordHistory, RecordNames, SwapRecords},
 };
 
 #[async_trait]
@@ -43,21 +43,18 @@ impl Records for Sqlite {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let topic = Topic::of(key);
-        let number = self.context().record_subscribers.add(&topic, notifier);
-        let handle = self.clone();
-        let subscription = Subscription::new(move || handle.context().record_subscribers.remove(&topic, number));
-        match self.request(SubscribeToRecords).await {
-            Ok(true) => Ok(subscription),
-            Ok(false) => Ok(Subscription::silent()),
-            Err(error) => Err(error.during("subscribe").at(key)),
-        }
+        let subscribed = self.subscribe_topic(Topic::of(key), notifier).await;
+        subscribed.map_err(|error| error.during("subscribe").at(key))
     }
 }
 
 impl Latches for Sqlite {}
 
-impl Backend for Sqlite {}
+impl Backend for Sqlite {
+    fn queues(&self) -> Option<Arc<dyn Queues>> {
+        Some(Arc::new(self.clone()))
+    }
+}
 
 /// Adds the verb and the key to each error.
 fn with_context<'k, T>(

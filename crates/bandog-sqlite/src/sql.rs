@@ -4,6 +4,7 @@
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 pub(crate) const REGISTRY: &str = include_str!("../sql/registry.sql");
 pub(crate) const RECORDS: &str = include_str!("../sql/records.sql");
+pub(crate) const WORK: &str = include_str!("../sql/work.sql");
 pub(crate) const LOCKS: &str = include_str!("../sql/locks.sql");
 /// Reads the numbers in the header of the database that identify the program and the version of the tables.
 pub(crate) const IDENTITY: &str = body(include_str!("../sql/identity.sql"));
@@ -73,6 +74,30 @@ pub(crate) const DELETE: &str = body(include_str!("../sql/delete.sql"));
 pub(crate) const CLEAR: &str = body(include_str!("../sql/clear.sql"));
 pub(crate) const NAMES: &str = body(include_str!("../sql/names.sql"));
 pub(crate) const HISTORY: &str = body(include_str!("../sql/history.sql"));
+pub(crate) const WORK_QUEUE: &str = body(include_str!("../sql/work_queue.sql"));
+pub(crate) const WORK_ADD_QUEUE: &str = body(include_str!("../sql/work_add_queue.sql"));
+pub(crate) const WORK_SET_QUEUE: &str = body(include_str!("../sql/work_set_queue.sql"));
+pub(crate) const WORK_QUEUES: &str = body(include_str!("../sql/work_queues.sql"));
+pub(crate) const WORK_ELEMENT: &str = body(include_str!("../sql/work_element.sql"));
+pub(crate) const WORK_FIRST: &str = body(include_str!("../sql/work_first.sql"));
+pub(crate) const WORK_AFTER: &str = body(include_str!("../sql/work_after.sql"));
+pub(crate) const WORK_BLOCKED: &str = body(include_str!("../sql/work_blocked.sql"));
+pub(crate) const WORK_HAS_HEAD: &str = body(include_str!("../sql/work_has_head.sql"));
+pub(crate) const WORK_TAKEN_BY: &str = body(include_str!("../sql/work_taken_by.sql"));
+pub(crate) const WORK_OTHER_BOOTS: &str = body(include_str!("../sql/work_other_boots.sql"));
+pub(crate) const WORK_INSERT: &str = body(include_str!("../sql/work_insert.sql"));
+pub(crate) const WORK_UPDATE: &str = body(include_str!("../sql/work_update.sql"));
+pub(crate) const WORK_DELETE: &str = body(include_str!("../sql/work_delete.sql"));
+pub(crate) const WORK_COUNT: &str = body(include_str!("../sql/work_count.sql"));
+pub(crate) const WORK_ADD_BODY: &str = body(include_str!("../sql/work_add_body.sql"));
+pub(crate) const WORK_BODY: &str = body(include_str!("../sql/work_body.sql"));
+pub(crate) const WORK_SET_TEXTS: &str = body(include_str!("../sql/work_set_texts.sql"));
+pub(crate) const WORK_DELETE_BODY: &str = body(include_str!("../sql/work_delete_body.sql"));
+pub(crate) const WORK_KEPT: &str = body(include_str!("../sql/work_kept.sql"));
+pub(crate) const WORK_KEEP: &str = body(include_str!("../sql/work_keep.sql"));
+pub(crate) const WORK_FORGET_ONE: &str = body(include_str!("../sql/work_forget_one.sql"));
+pub(crate) const WORK_EXPIRED: &str = body(include_str!("../sql/work_expired.sql"));
+pub(crate) const WORK_WORKERS: &str = body(include_str!("../sql/work_workers.sql"));
 /// Begins a part of a transaction that can be rolled back alone.
 pub(crate) const PART: &str = body(include_str!("../sql/part.sql"));
 /// Ends the part, and keeps its writes in the transaction.

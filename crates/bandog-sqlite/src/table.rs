@@ -32,6 +32,7 @@ pub(crate) struct Table<'t> {
     has_registry: bool,
     has_records: bool,
     has_locks: bool,
+    has_queues: bool,
     /// The time of the boot's clock that [`Table::moment`] counts from.
     begun_ns: i64,
     /// Whether this is a write transaction.
@@ -56,6 +57,7 @@ impl<'t> Table<'t> {
             has_registry: store.has_registry(),
             has_records: store.has_records(),
             has_locks: store.has_locks(),
+            has_queues: store.has_queues(),
             begun_ns: context.host.now_ns(),
             may_write: false,
             topics_to_notify: Vec::new(),
@@ -87,6 +89,16 @@ impl<'t> Table<'t> {
     /// Whether the database has the tables of the locks that are not mutexes.
     pub(crate) fn has_locks(&self) -> bool {
         self.has_locks
+    }
+
+    /// Whether the database has work queues.
+    pub(crate) fn has_queues(&self) -> bool {
+        self.has_queues
+    }
+
+    /// Whether this is a write transaction.
+    pub(crate) fn may_write(&self) -> bool {
+        self.may_write
     }
 
     pub(crate) fn host(&self) -> &'t Host {
@@ -363,10 +375,10 @@ impl<'t> Table<'t> {
     }
 
     /// Writes rows of several tables, all of them or none.
-    pub(crate) fn write_together(
+    pub(crate) fn write_together<T>(
         &mut self,
-        write_all: impl FnOnce(&mut Self) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        write_all: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         self.write(sql::PART, [])?;
         let result = write_all(self);
         if result.is_err() {
@@ -377,7 +389,7 @@ impl<'t> Table<'t> {
             return result;
         }
         self.write(sql::KEEP, [])?;
-        Ok(())
+        result
     }
 
     /// The prepared statement of this text.

@@ -4,6 +4,7 @@ mod batches;
 mod boots;
 mod boots_of_kinds;
 mod health;
+mod queues;
 mod records;
 mod rules;
 mod same_rules;

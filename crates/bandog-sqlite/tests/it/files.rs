@@ -86,10 +86,10 @@ async fn a_database_of_another_program_is_not_changed() {
 async fn a_newer_version_of_the_tables_is_unsupported() {
     let dir = TestDir::new();
     dir.open().ping().await.unwrap();
-    Connection::open(dir.path()).unwrap().pragma_update(None, "user_version", 5).unwrap();
+    Connection::open(dir.path()).unwrap().pragma_update(None, "user_version", 6).unwrap();
     let error = error_at(&dir.path()).await;
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.to_string().contains("version 5") && error.to_string().contains("update"), "{error}");
+    assert!(error.to_string().contains("version 6") && error.to_string().contains("update"), "{error}");
 }
 
 #[tokio::test]

@@ -116,7 +116,7 @@ async fn an_older_version_is_upgraded_with_its_holds() {
     let store = dir.open();
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
     assert!(take(&store, &claim("old", TTL)).await.is_none(), "the upgrade freed the held lock");
-    assert_eq!(version(&dir), (4, 1));
+    assert_eq!(version(&dir), (5, 1));
     assert_eq!(store.members().await.unwrap(), []);
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
 }
@@ -131,7 +131,7 @@ async fn several_handles_may_upgrade_the_tables_at_the_same_time() {
         for task in tasks {
             task.await.unwrap().unwrap();
         }
-        assert_eq!(version(&dir), (4, 1));
+        assert_eq!(version(&dir), (5, 1));
     }
 }
 
@@ -159,7 +159,7 @@ async fn an_older_version_has_no_records_until_a_request_upgrades_it() {
         assert_eq!(tables(), (version, 0));
         let record = put(&store, "r", None, "new").await;
         assert!(record.is_some());
-        assert_eq!(tables(), (4, 2));
+        assert_eq!(tables(), (5, 2));
         assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held(), "the upgrade freed the held lock");
         assert_eq!(get(&dir.open(), "r").await.unwrap().value, "new");
     }
@@ -185,7 +185,7 @@ async fn an_upgrade_from_version_3_keeps_every_hold_and_fence_and_record() {
     let of_kind = |kind, key| Claim { kind, joins: true, ..claim(key, TTL) };
     let error = try_take(&store, &of_kind(Kind::Read, "held")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    assert_eq!(version(&dir), (4, 1));
+    assert_eq!(version(&dir), (5, 1));
     let verdict = try_take(&store, &of_kind(Kind::Fair, "held")).await.unwrap();
     assert!(matches!(verdict, Verdict::Busy { ahead: Some(0), .. }), "{verdict:?}");
     let mut fences = take(&store, &of_kind(Kind::Write, "freed")).await.unwrap();

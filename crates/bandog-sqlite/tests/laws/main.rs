@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod queues;
+
 use std::{fs, path::PathBuf, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;

@@ -1,0 +1,5 @@
+-- Removes the texts of an element.
+-- ?1 queue
+-- ?2 id
+-- Result: none.
+delete from work_body where queue = ?1 and id = ?2;

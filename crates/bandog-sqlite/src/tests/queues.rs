@@ -1,0 +1,96 @@
+//! Deliveries of work queues under another boot id.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
+
+use bandog_core::{
+    Key,
+    queues::{
+        Delivered, DeliveryId, ElementId, Extend, Extended, NewElement, Phase, Push, Queues, Settle, SettleEnd,
+        Settled, Take, TakeId,
+    },
+};
+
+use crate::{Sqlite, SqliteOptions, host::Host};
+
+/// An hour in nanoseconds.
+const HOUR: i64 = 3_600_000_000_000;
+const LEASE: Duration = Duration::from_secs(1);
+
+/// A handle on a machine with this boot id. `shift` is added to the time of the boot clock, in nanoseconds.
+fn machine(path: &Path, boot: &str, shift: i64) -> Sqlite {
+    Sqlite::on(Host::other(boot, shift, SystemTime::now), SqliteOptions::at(path)).unwrap()
+}
+
+fn queue() -> Key {
+    Key::new("q").unwrap()
+}
+
+async fn take(store: &Sqlite, number: u64) -> Vec<Delivered> {
+    let id = TakeId { taker: 1, number };
+    let take = Take { queue: queue(), id, is_repeated: false, at_most: 1, lease: LEASE, deliveries: 9 };
+    store.take(&[take]).await.remove(0).unwrap().elements
+}
+
+async fn extend(store: &Sqlite, element: &Delivered) -> Extended {
+    let delivery = DeliveryId { id: element.id, fence: element.fence };
+    let extend = Extend { queue: queue(), deliveries: vec![(delivery, None)], lease: LEASE };
+    store.extend(&extend).await.unwrap()[0]
+}
+
+#[tokio::test]
+async fn a_delivery_of_another_boot_is_kept_for_one_lease_after_it_was_first_seen() {
+    for shift in [-HOUR, 0, HOUR] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("q.db");
+        let (before, after) = (machine(&path, "before", 0), machine(&path, "after", shift));
+        let elements = vec![NewElement::new(ElementId { client: 1, number: 1 }, b"a".to_vec())];
+        before.push(&[Push { queue: queue(), elements }]).await.remove(0).unwrap();
+        let first = take(&before, 1).await.remove(0);
+        let mut number = 2;
+        // Its taker runs in a container with a boot id of its own, and extends the lease.
+        let begun = Instant::now();
+        while begun.elapsed() < LEASE * 2 {
+            assert_eq!(extend(&before, &first).await, Extended::Held);
+            assert!(take(&after, number).await.is_empty(), "shift {shift}");
+            number += 1;
+            tokio::time::sleep(LEASE / 10).await;
+        }
+        // The machine was restarted: nobody extends it.
+        let seen = Instant::now();
+        let again = loop {
+            if let Some(again) = take(&after, number).await.pop() {
+                break again;
+            }
+            number += 1;
+            assert!(seen.elapsed() < LEASE * 20, "the element never comes");
+            tokio::time::sleep(LEASE / 50).await;
+        };
+        assert!(seen.elapsed() >= LEASE - LEASE / 5, "{:?}", seen.elapsed());
+        assert!(again.fence > first.fence && again.attempt == 2);
+        let settle = |element: &Delivered| {
+            let delivery = DeliveryId { id: element.id, fence: element.fence };
+            [Settle { delivery, end: SettleEnd::Done(Vec::new()) }]
+        };
+        assert_eq!(before.settle(&queue(), &settle(&first)).await.unwrap(), [Settled::Lost]);
+        assert_eq!(after.settle(&queue(), &settle(&again)).await.unwrap(), [Settled::Applied]);
+        assert_eq!(after.status(&queue()).await.unwrap().count(Phase::Taken), 0);
+    }
+}
+
+#[tokio::test]
+async fn operators_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let (before, after) = (machine(&path, "before", 0), machine(&path, "after", HOUR));
+    assert_eq!(after.status(&queue()).await.unwrap_err().kind(), bandog_core::ErrorKind::Unavailable);
+    let elements = vec![NewElement::new(ElementId { client: 1, number: 1 }, b"a".to_vec())];
+    before.push(&[Push { queue: queue(), elements }]).await.remove(0).unwrap();
+    take(&before, 1).await;
+    let status = after.status(&queue()).await.unwrap();
+    assert_eq!(status.count(Phase::Taken), 1);
+    let (rows, _) = after.elements(&queue(), Phase::Taken, &Default::default(), 10).await.unwrap();
+    assert_eq!(rows.len(), 1);
+}
