@@ -41,6 +41,7 @@ const LONG: &[&str] = &[
     "bandog-sqlx it",
     "bandog-sqlx mysql",
     "bandog-grid it",
+    "bandog-work it",
     "bandog-sqlite it",
     "bandog-cron it",
 ];

@@ -7,6 +7,7 @@ mod receivers;
 mod record_table;
 mod records;
 mod subscribers;
+mod work_queues;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,8 +21,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use self::{
-    messages::MessageSubscribers, objects::Objects, queues::WorkQueues, receivers::Receivers,
-    record_table::RecordTable, subscribers::Subscribers,
+    messages::MessageSubscribers, objects::Objects, receivers::Receivers, record_table::RecordTable,
+    subscribers::Subscribers, work_queues::WorkQueues,
 };
 use crate::{
     Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind,

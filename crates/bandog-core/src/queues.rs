@@ -15,9 +15,9 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 pub use self::{
-    element::{Element, ElementId, MAX_ORDER_KEY, MAX_PRIORITY, NewElement, OnceId, Phase, Priority, When},
+    element::{Element, ElementId, MAX_ORDER_KEY, MAX_PRIORITY, NewElement, OnceId, Phase, Priority, TakeId, When},
     operations::{
-        Delivered, DeliveryId, Extend, Extended, Outcome, Push, Pushed, Settle, SettleEnd, Settled, Take, TakeId, Taken,
+        Delivered, DeliveryId, Extend, Extended, Outcome, Push, Pushed, Settle, SettleEnd, Settled, Take, Taken,
     },
     rows::{Body, Position, Rows},
     status::{

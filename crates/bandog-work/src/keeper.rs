@@ -31,8 +31,8 @@ use self::held::{Ending, Held};
 use crate::{
     delivery::{Event, Link, Until},
     ids,
+    options::Options,
     shared::Shared,
-    workers::Options,
 };
 
 /// Calls the handler for the payload of an element. Returns how the element is settled; None: it is settled or lost.

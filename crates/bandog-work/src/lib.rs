@@ -27,9 +27,11 @@ mod delivery;
 mod ids;
 mod keeper;
 mod new;
+mod options;
 mod queue;
 mod sender;
 mod shared;
+mod waiting;
 mod workers;
 
 #[doc(inline)]

@@ -4,7 +4,7 @@ use std::{borrow::Borrow, fmt, marker::PhantomData, num::NonZeroU32, sync::Arc, 
 
 use bandog_codec::{Codec, Encode, TextJson};
 use bandog_core::{
-    Error, ErrorKind, Result,
+    Error, Result,
     queues::{Change, ElementId, ElementRow, Phase, QueueSettings, QueueStatus, Rate, rules::MAX_CHANGES},
     structures::Cursor,
 };
@@ -58,7 +58,7 @@ impl<T, C: Codec> WorkQueue<T, C> {
 
     /// Workers of this program: they work on this number of elements at the same time, at least 1.
     pub fn workers(&self, slots: u32) -> Workers<T, C> {
-        Workers::new(self.clone(), slots)
+        Workers::new(&self.shared, self.codec.clone(), slots)
     }
 }
 
@@ -236,11 +236,6 @@ impl<T, C: Codec> WorkQueue<T, C> {
     fn named<A>(&self, answer: Result<A>) -> Result<A> {
         answer.map_err(|error| error.at(&self.shared.key))
     }
-}
-
-/// Reads the payload of an element.
-pub(crate) fn decode<T, C: bandog_codec::Decode<T>>(codec: &C, payload: &[u8]) -> Result<T> {
-    codec.decode(payload).map_err(|error| Error::new(ErrorKind::Corrupt, error.to_string()))
 }
 
 impl<T, C: Clone> Clone for WorkQueue<T, C> {

@@ -1,10 +1,6 @@
 //! Pushes of the same time go to the store together.
 
-use std::{
-    mem::take,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{mem::take, sync::Arc, time::Duration};
 
 use bandog_core::{
     Error, ErrorKind, Result,
@@ -12,59 +8,16 @@ use bandog_core::{
 };
 use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::{ids, shared::Shared};
+use crate::{ids, shared::Shared, waiting::Waiting};
 
 /// Maximum number of elements of one call.
 pub(crate) const MAX_ELEMENTS: usize = 10_000;
 /// Maximum number of bytes of the payload of an element.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
-/// Maximum number of bytes of one call, and of one request if it has several calls.
+/// Maximum number of bytes of one call.
 const MAX_BYTES: usize = 16 << 20;
-/// Maximum number of elements of one request that has several calls.
-const MAX_GROUP: usize = 1000;
 /// Maximum number of bytes that wait.
 const MAX_WAITING: usize = 64 << 20;
-
-/// The pushes of a queue that wait for the next request. One task sends them; it ends when nothing waits.
-#[derive(Debug, Default)]
-pub(crate) struct Sender(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    waiting: Vec<Waiting>,
-    bytes: usize,
-    is_sending: bool,
-}
-
-/// The elements of one call.
-#[derive(Debug)]
-struct Waiting {
-    elements: Vec<NewElement>,
-    bytes: usize,
-    reply: oneshot::Sender<Result<Vec<Pushed>>>,
-}
-
-impl Sender {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next calls for one request.
-    fn next(&self) -> Vec<Waiting> {
-        let mut state = self.state();
-        let (mut elements, mut bytes) = (0, 0);
-        let fits = |waiting: &&Waiting| {
-            (elements, bytes) = (elements + waiting.elements.len(), bytes + waiting.bytes);
-            elements <= MAX_GROUP && bytes <= MAX_BYTES
-        };
-        let number = state.waiting.iter().take_while(fits).count().max(1).min(state.waiting.len());
-        let rest = state.waiting.split_off(number);
-        let next = std::mem::replace(&mut state.waiting, rest);
-        state.bytes -= next.iter().map(|waiting| waiting.bytes).sum::<usize>();
-        state.is_sending = !next.is_empty();
-        next
-    }
-}
 
 /// Checks elements whose ids are not given yet.
 ///

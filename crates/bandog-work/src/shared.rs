@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use bandog_core::{Clock, Error, ErrorKind, Key, Result, queues::Queues};
 use bandog_sync::Client;
 
-use crate::sender::Sender;
+use crate::waiting::Sender;
 
 /// A queue of a client.
 pub(crate) struct Shared {
@@ -53,4 +53,9 @@ impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("key", &self.key).field("queues", &self.queues).finish_non_exhaustive()
     }
+}
+
+/// Reads the payload of an element.
+pub(crate) fn decode<T, C: bandog_codec::Decode<T>>(codec: &C, payload: &[u8]) -> Result<T> {
+    codec.decode(payload).map_err(|error| Error::new(ErrorKind::Corrupt, error.to_string()))
 }

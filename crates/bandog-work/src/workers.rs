@@ -1,6 +1,6 @@
 //! Workers: their options, and the handle of those that run.
 
-use std::{fmt, future::IntoFuture, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{fmt, future::IntoFuture, marker::PhantomData, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bandog_codec::{Codec, Decode, TextJson};
 use bandog_core::{Error, Result, queues::SettleEnd};
@@ -8,38 +8,27 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
 use crate::{
-    Backoff, Delivery, WorkQueue,
+    Backoff, Delivery,
     delivery::{Link, shortened},
     keeper::{self, Start, Stop},
-    queue::decode,
+    options::Options,
+    shared::{Shared, decode},
 };
 
-/// The allowed leases.
-const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
-/// Maximum number of slots.
-const MAX_SLOTS: u32 = 10_000;
-
-/// The options of workers. Created by [`WorkQueue::workers`].
+/// The options of workers. Created by [`WorkQueue::workers`](crate::WorkQueue::workers).
 #[must_use = "workers do nothing until they run"]
 pub struct Workers<T, C = TextJson> {
-    queue: WorkQueue<T, C>,
+    shared: Arc<Shared>,
+    codec: C,
     options: Options,
-}
-
-/// What workers do, whatever their handler is.
-#[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub(crate) slots: u32,
-    pub(crate) lease: Duration,
-    pub(crate) deliveries: u32,
-    pub(crate) backoff: Backoff,
-    pub(crate) drain: Duration,
+    types: PhantomData<fn() -> T>,
 }
 
 impl<T, C: Codec> Workers<T, C> {
-    pub(crate) fn new(queue: WorkQueue<T, C>, slots: u32) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, codec: C, slots: u32) -> Self {
         let (lease, drain) = (Duration::from_secs(30), Duration::from_secs(30));
-        Self { queue, options: Options { slots, lease, deliveries: 5, backoff: Backoff::default(), drain } }
+        let options = Options { slots, lease, deliveries: 5, backoff: Backoff::default(), drain };
+        Self { shared: shared.clone(), codec, options, types: PhantomData }
     }
 
     /// The lease of a delivery: if this program dies or is stopped, others get its elements after this time. It is extended
@@ -74,7 +63,7 @@ impl<T, C: Codec> Workers<T, C> {
     /// - An error or a panic: the element comes again after the backoff, and is dead after the last delivery. Operators see
     ///   the error.
     /// - A payload that cannot be read makes its element dead at once: a newer version may read it after a
-    ///   [`WorkQueue::retry`].
+    ///   [`WorkQueue::retry`](crate::WorkQueue::retry).
     ///
     /// While the store does not answer, the workers wait, and log it once.
     pub fn run<F, Fut, E>(self, handle: F) -> Running
@@ -85,7 +74,7 @@ impl<T, C: Codec> Workers<T, C> {
         T: Send + Sync + 'static,
         C: Decode<T>,
     {
-        let Self { queue: WorkQueue { shared, codec, .. }, options } = self;
+        let Self { shared, codec, options, .. } = self;
         let (stop, stopped) = watch::channel(Stop::No);
         let (handle, of_handler) = (Arc::new(handle), options.clone());
         let start: Start = Arc::new(move |payload: Vec<u8>, link: Link| {
@@ -119,30 +108,6 @@ impl<T, C: Codec> Workers<T, C> {
             Ok(runtime.spawn(keeper::run(shared, options, start, stopped)))
         });
         Running { task: Some(task), stop }
-    }
-}
-
-impl Options {
-    fn check(&self) -> Result<()> {
-        let Self { slots, lease, deliveries, .. } = self;
-        if !(1..=MAX_SLOTS).contains(slots) {
-            return Err(Error::misused(format!("there are {slots} slots; there must be from 1 to {MAX_SLOTS}")));
-        }
-        if !LEASES.contains(lease) {
-            return Err(Error::misused(format!("the lease is {lease:?}; it must be between 1 s and 1 day")));
-        }
-        if *deliveries == 0 {
-            return Err(Error::misused("an element must be delivered at least once"));
-        }
-        Ok(())
-    }
-
-    /// The settlement of a delivery that has failed.
-    fn failed(&self, link: &Link, error: String) -> SettleEnd {
-        match link.attempt() >= self.deliveries {
-            true => SettleEnd::Fail(error),
-            false => SettleEnd::Retry(self.backoff.after(link.attempt()), error),
-        }
     }
 }
 
@@ -245,6 +210,6 @@ impl fmt::Debug for Running {
 
 impl<T, C: fmt::Debug> fmt::Debug for Workers<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workers").field("queue", &self.queue).field("options", &self.options).finish()
+        f.debug_struct("Workers").field("key", &self.shared.key).field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -1,12 +1,13 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 22] = [
+const FLOORS: [(&str, &[&str]); 23] = [
     ("bandog-codec", &[]),
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
     ("bandog-net", &["bandog-core"]),
     ("bandog-grid", &["bandog-codec", "bandog-core", "bandog-sync"]),
+    ("bandog-work", &["bandog-codec", "bandog-core", "bandog-sync"]),
     ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-quorum", &["bandog-core"]),
@@ -31,6 +32,7 @@ const FLOORS: [(&str, &[&str]); 22] = [
             "bandog-sql",
             "bandog-sqlite",
             "bandog-sync",
+            "bandog-work",
             "bandog-zookeeper",
         ],
     ),
@@ -108,6 +110,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-sync",
         "bandog-schedule",
         "bandog-grid",
+        "bandog-work",
         "bandog-quorum",
         "bandog-redis",
         "bandog-redis-net",
@@ -121,19 +124,23 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
     let found = containing(&libraries, &starts);
     let allowed = [
-        "crates/bandog/src/cached.rs",             // Bodies that block.
-        "crates/bandog-grid/src/cache/keeper.rs",  // Loads, and their callers.
-        "crates/bandog-grid/src/cache/reports.rs", // The reports for operators.
-        "crates/bandog-grid/src/cache/shared.rs",  // The subscription to the changes of a cache.
-        "crates/bandog-grid/src/near_map.rs",      // The subscription to the changes of a map.
-        "crates/bandog-grid/src/queue/taker.rs",   // The requests of a queue.
-        "crates/bandog-grid/src/store.rs",         // Calls that share a round trip.
-        "crates/bandog-grid/src/timed/evictor.rs", // The removal of expired entries.
-        "crates/bandog-redis-data/src/copies.rs",  // The answer to a program of Java that clears all copies.
-        "crates/bandog-page/src/aside.rs",         // Work that takes CPU time.
-        "crates/bandog-net/src/password_file.rs",  // Files of passwords.
-        "crates/bandog-page/src/fresh.rs",         // A fetch that continues for the next client.
-        "crates/bandog-page/src/handler.rs",       // An action, which is completed in any case.
+        "crates/bandog/src/cached.rs",               // Bodies that block.
+        "crates/bandog-grid/src/cache/keeper.rs",    // Loads, and their callers.
+        "crates/bandog-grid/src/cache/reports.rs",   // The reports for operators.
+        "crates/bandog-grid/src/cache/shared.rs",    // The subscription to the changes of a cache.
+        "crates/bandog-grid/src/near_map.rs",        // The subscription to the changes of a map.
+        "crates/bandog-grid/src/queue/taker.rs",     // The requests of a queue.
+        "crates/bandog-grid/src/store.rs",           // Calls that share a round trip.
+        "crates/bandog-grid/src/timed/evictor.rs",   // The removal of expired entries.
+        "crates/bandog-work/src/keeper.rs",          // The handlers of workers.
+        "crates/bandog-work/src/keeper/requests.rs", // The rows for operators.
+        "crates/bandog-work/src/sender.rs",          // Pushes that share a request.
+        "crates/bandog-work/src/workers.rs",         // The task of workers.
+        "crates/bandog-redis-data/src/copies.rs",    // The answer to a program of Java that clears all copies.
+        "crates/bandog-page/src/aside.rs",           // Work that takes CPU time.
+        "crates/bandog-net/src/password_file.rs",    // Files of passwords.
+        "crates/bandog-page/src/fresh.rs",           // A fetch that continues for the next client.
+        "crates/bandog-page/src/handler.rs",         // An action, which is completed in any case.
         "crates/bandog-page/src/serve.rs",
         "crates/bandog-page/src/tests", // Clients of the tests.
         "crates/bandog-quorum/src/task.rs",
@@ -238,7 +245,7 @@ fn no_public_signature_names_a_client_crates_type() {
 
 #[test]
 fn time_comes_from_the_clock_that_is_handed_in() {
-    let deciding = sources(&["bandog-core", "bandog-sync", "bandog-schedule", "bandog-grid", "bandog"]);
+    let deciding = sources(&["bandog-core", "bandog-sync", "bandog-schedule", "bandog-grid", "bandog-work", "bandog"]);
     let reads = ["Instant::now", "SystemTime::now", "clock_gettime", ".elapsed()"];
     // `member` contains the start of a client, which is for people only.
     assert_eq!(containing(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);
@@ -279,9 +286,16 @@ fn feature_flags_are_few_and_written_down() {
     for feature in &features[1..] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in
-        ["bandog-codec", "bandog-core", "bandog-cron", "bandog-grid", "bandog-macros", "bandog-sqlite", "bandog-cli"]
-    {
+    for name in [
+        "bandog-codec",
+        "bandog-core",
+        "bandog-cron",
+        "bandog-grid",
+        "bandog-work",
+        "bandog-macros",
+        "bandog-sqlite",
+        "bandog-cli",
+    ] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

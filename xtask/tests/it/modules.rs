@@ -8,7 +8,7 @@ use crate::house::{files, root, table};
 const ELSEWHERE: [&str; 3] = ["bench", "bench/peers", "xtask"];
 
 /// The crates that import a crate of their own floor, with that crate. The page lists them.
-const SAME_FLOOR: [(&str, &str); 7] = [
+const SAME_FLOOR: [(&str, &str); 8] = [
     ("bandog-grid", "bandog-sync"),
     ("bandog-macros", "bandog-cron"),
     ("bandog-net", "bandog-core"),
@@ -16,6 +16,7 @@ const SAME_FLOOR: [(&str, &str); 7] = [
     ("bandog-redis", "bandog-redis-net"),
     ("bandog-redis-data", "bandog-redis-net"),
     ("bandog-schedule", "bandog-sync"),
+    ("bandog-work", "bandog-sync"),
 ];
 
 #[test]

@@ -45,6 +45,32 @@ impl FromStr for ElementId {
     }
 }
 
+/// Identifies a take, so that a repeated one gets the same elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TakeId {
+    /// A random number of the taker.
+    pub taker: u64,
+    /// The number of the take within the taker: later ones are greater.
+    pub number: u64,
+}
+
+/// As the text of an [`ElementId`].
+impl fmt::Display for TakeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ElementId { client: self.taker, number: self.number }.fmt(f)
+    }
+}
+
+impl FromStr for TakeId {
+    type Err = Error;
+
+    /// # Errors
+    /// `Misused`: the text is no id.
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse().map(|ElementId { client, number }| Self { taker: client, number })
+    }
+}
+
 /// The priority of an element, from 0 (the default) to [`MAX_PRIORITY`]. Elements with a greater one are delivered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(u8);
@@ -187,7 +213,7 @@ pub struct Element {
     /// The fence of its last delivery; 0 before the first.
     pub fence: Fence,
     /// The take of its last delivery.
-    pub taken_by: Option<super::TakeId>,
+    pub taken_by: Option<TakeId>,
     /// The time for which its result is kept.
     pub keep_result: Option<Duration>,
     /// The element that waits for this one.

@@ -1,9 +1,9 @@
 //! The operations on a work queue, and their answers.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
-use super::{ElementId, NewElement};
-use crate::{Error, Fence, Key, Result, structures::Bytes};
+use super::element::{ElementId, NewElement, TakeId};
+use crate::{Fence, Key, structures::Bytes};
 
 /// New elements of one queue, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,32 +21,6 @@ pub struct Pushed {
     pub id: ElementId,
     /// Whether the element is new.
     pub is_new: bool,
-}
-
-/// Identifies a take, so that a repeated one gets the same elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TakeId {
-    /// A random number of the taker.
-    pub taker: u64,
-    /// The number of the take within the taker: later ones are greater.
-    pub number: u64,
-}
-
-/// As the text of an [`ElementId`].
-impl fmt::Display for TakeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        ElementId { client: self.taker, number: self.number }.fmt(f)
-    }
-}
-
-impl FromStr for TakeId {
-    type Err = Error;
-
-    /// # Errors
-    /// `Misused`: the text is no id.
-    fn from_str(text: &str) -> Result<Self> {
-        text.parse().map(|ElementId { client, number }| Self { taker: client, number })
-    }
 }
 
 /// Takes elements.

@@ -1,0 +1,46 @@
+//! What workers do, whatever their handler is.
+
+use std::time::Duration;
+
+use bandog_core::{Error, Result, queues::SettleEnd};
+
+use crate::{Backoff, delivery::Link};
+
+/// The allowed leases.
+const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+/// Maximum number of slots.
+const MAX_SLOTS: u32 = 10_000;
+
+/// The options of workers.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) slots: u32,
+    pub(crate) lease: Duration,
+    pub(crate) deliveries: u32,
+    pub(crate) backoff: Backoff,
+    pub(crate) drain: Duration,
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self { slots, lease, deliveries, .. } = self;
+        if !(1..=MAX_SLOTS).contains(slots) {
+            return Err(Error::misused(format!("there are {slots} slots; there must be from 1 to {MAX_SLOTS}")));
+        }
+        if !LEASES.contains(lease) {
+            return Err(Error::misused(format!("the lease is {lease:?}; it must be between 1 s and 1 day")));
+        }
+        if *deliveries == 0 {
+            return Err(Error::misused("an element must be delivered at least once"));
+        }
+        Ok(())
+    }
+
+    /// The settlement of a delivery that has failed.
+    pub(crate) fn failed(&self, link: &Link, error: String) -> SettleEnd {
+        match link.attempt() >= self.deliveries {
+            true => SettleEnd::Fail(error),
+            false => SettleEnd::Retry(self.backoff.after(link.attempt()), error),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The pushes of a queue that wait for the next request.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bandog_core::{
+    Result,
+    queues::{NewElement, Pushed},
+};
+use tokio::sync::oneshot;
+
+/// Maximum number of bytes of one request that has several calls.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum number of elements of one request that has several calls.
+const MAX_GROUP: usize = 1000;
+
+/// The pushes of a queue that wait for the next request. One task sends them; it ends when nothing waits.
+#[derive(Debug, Default)]
+pub(crate) struct Sender(Mutex<State>);
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) bytes: usize,
+    pub(crate) is_sending: bool,
+}
+
+/// The elements of one call.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) elements: Vec<NewElement>,
+    pub(crate) bytes: usize,
+    pub(crate) reply: oneshot::Sender<Result<Vec<Pushed>>>,
+}
+
+impl Sender {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next calls for one request.
+    pub(crate) fn next(&self) -> Vec<Waiting> {
+        let mut state = self.state();
+        let (mut elements, mut bytes) = (0, 0);
+        let fits = |waiting: &&Waiting| {
+            (elements, bytes) = (elements + waiting.elements.len(), bytes + waiting.bytes);
+            elements <= MAX_GROUP && bytes <= MAX_BYTES
+        };
+        let number = state.waiting.iter().take_while(fits).count().max(1).min(state.waiting.len());
+        let rest = state.waiting.split_off(number);
+        let next = std::mem::replace(&mut state.waiting, rest);
+        state.bytes -= next.iter().map(|waiting| waiting.bytes).sum::<usize>();
+        state.is_sending = !next.is_empty();
+        next
+    }
+}
