@@ -110,7 +110,7 @@ macro_rules! each_object_law {
             whole_object_expires_with_its_parts whole_queue_expires_with_taken_elements whole_object_is_deleted_with_its_parts whole_object_persists
             other_structures_are_refused a_batch_answers_each_operation objects_are_listed an_object_is_described any_bytes_are_kept
             cache_entry_is_fresh_then_stale_then_gone cache_fill_has_one_owner cache_removal_ends_the_fill
-            cache_is_cleared_by_parts cache_fill_expires cache_stale_entry_stays_during_a_fill cache_fill_replaces_another
+            cache_is_cleared_by_parts cache_fill_expires cache_stale_entry_stays_during_a_fill cache_fill_replaces_another cache_fill_begins_instead_of_an_entry
             cache_notifies_when_a_fill_ends cache_has_a_name_of_its_own cache_leaves_nothing_behind
             cache_is_in_the_list_of_objects cache_reports_are_read_for_minutes
             timed_entries_expire timed_entries_expire_if_they_are_idle timed_entry_keeps_or_changes_its_life

@@ -20,6 +20,8 @@ use bandog_core::{
 use tokio::{runtime::Handle, sync::oneshot};
 
 pub(crate) use self::reported::CacheReports;
+#[doc(hidden)]
+pub use self::request::InLoad;
 use self::{
     error::Failure,
     request::{Inbox, Load, Loading, Request, Wants},
@@ -27,13 +29,7 @@ use self::{
     shared::{PARTS, Shared, entry_key},
 };
 pub use self::{error::LoadError, spring::SpringCache, stats::CacheStats};
-use crate::{
-    Call,
-    call::Writer,
-    copies::{Copies, Offline},
-    object::MAX_TTL,
-    store::Store,
-};
+use crate::{Call, call::Writer, copies::Offline, object::MAX_TTL, store::Store};
 
 /// A cache that programs share: values by key, which are loaded when they are missing.
 ///
@@ -190,9 +186,16 @@ impl<K, V: Send + Sync + 'static, C: Codec> Cache<K, V, C> {
         self.shared.counters.stats()
     }
 
+    /// Keeps what the handles share for two minutes after the last call of this, for a function that makes a handle in each
+    /// call.
+    #[doc(hidden)]
+    pub fn linger(&self) {
+        self.shared.linger();
+    }
+
     /// Removes all copies of this process, now and when the returned value is dropped.
     fn forget_copies(&self) -> OnDrop<impl FnOnce()> {
-        let forget = || _ = self.shared.copies().map(Copies::clear);
+        let forget = || self.shared.store.forget_copies(self.key(), None);
         forget();
         OnDrop(Some(forget))
     }
@@ -207,7 +210,7 @@ impl<K, V: Send + Sync + 'static, C: Codec> Cache<K, V, C> {
         match op(&mut writer) {
             Ok((op, key)) => {
                 let shared = self.shared.clone();
-                let forget = move || shared.copies().map(|near| near.remove(&key));
+                let forget = move || shared.store.forget_copies(&shared.key, Some(&key));
                 forget();
                 Call::send(&self.shared.store, self.key(), (op.into(), writer.bytes()), move |reply| {
                     forget(); // A read may have begun before the write.
@@ -436,7 +439,7 @@ where
 
     fn request(&self, wants: Wants, load: Load<V>, made_in: Option<Arc<Loading>>) -> Request<V> {
         let until = self.shared.store.clock().now() + self.settings.wait;
-        Request { wants, load: Some(load), answer: None, until, made_in }
+        Request { wants, load: Some(load), answer: None, unusable: None, until, made_in }
     }
 
     fn submit(&self, at: &EntryKey, request: Request<V>) -> Arc<Inbox<V>> {

@@ -85,6 +85,8 @@ pub use bandog_codec as codec;
 #[doc(inline)]
 pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Life, Ttl, Victim};
 
+#[doc(hidden)]
+pub use self::cache::InLoad;
 pub use self::{
     bits::{BitNumber, BitSet},
     bloom::{Bloom, UnopenedBloom},

@@ -24,7 +24,7 @@ use crate::{
     copies::{Copies, Offline},
     map::Kind,
     object::decode_option,
-    store::Store,
+    store::{AnyCache, Store},
 };
 
 /// The time for which a copy is used, if no other is given.
@@ -72,6 +72,11 @@ struct Shared<V> {
     tracking: Mutex<Option<Subscription>>,
     /// Whether the task that begins the tracking was started.
     is_started: AtomicBool,
+}
+
+/// Caches and maps have different names in the store. The copies of a map are removed by its own handles.
+impl<V: Send + Sync + 'static> AnyCache for Shared<V> {
+    fn forget(&self, _: Option<&[u8]>) {}
 }
 
 impl<K, V: Send + Sync + 'static, C: Codec> Map<K, V, C> {

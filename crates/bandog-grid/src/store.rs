@@ -33,11 +33,17 @@ pub(crate) struct Store {
     pub(crate) takers: Takers,
     pub(crate) timed_maps: TimedMaps,
     /// What the handles of each cache share, by name and type of the values.
-    caches: Mutex<HashMap<(Key, TypeId), Weak<dyn Any + Send + Sync>>>,
+    caches: Mutex<HashMap<Key, Vec<(TypeId, Weak<dyn AnyCache>)>>>,
     pub(crate) cache_reports: CacheReports,
     in_flight: Arc<InFlight>,
     shared: Shared,
     operations: Operations,
+}
+
+/// What the handles of a cache or of the copies of a map share.
+pub(crate) trait AnyCache: Any + Send + Sync {
+    /// Removes the copy of an entry; None: all copies.
+    fn forget(&self, key: Option<&[u8]>);
 }
 
 #[derive(Debug, Default)]
@@ -69,16 +75,32 @@ impl Store {
     }
 
     /// What the handles of the cache with this name share. `make` makes it for the first one.
-    pub(crate) fn shared_cache<S: Any + Send + Sync>(&self, key: &Key, make: impl FnOnce() -> S) -> Arc<S> {
+    pub(crate) fn shared_cache<S: AnyCache>(&self, key: &Key, make: impl FnOnce() -> S) -> Arc<S> {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = (key.clone(), TypeId::of::<S>());
-        let found = caches.get(&id).and_then(Weak::upgrade).and_then(|shared| shared.downcast().ok());
-        found.unwrap_or_else(|| {
-            caches.retain(|_, shared| shared.strong_count() > 0);
-            let made = Arc::new(make());
-            caches.insert(id, Arc::downgrade(&made) as Weak<dyn Any + Send + Sync>);
-            made
-        })
+        let of_type = |(of, shared): &(TypeId, Weak<dyn AnyCache>)| match *of == TypeId::of::<S>() {
+            true => (shared.upgrade()? as Arc<dyn Any + Send + Sync>).downcast::<S>().ok(),
+            false => None,
+        };
+        if let Some(found) = caches.get(key).and_then(|caches| caches.iter().find_map(of_type)) {
+            return found;
+        }
+        for of_name in caches.values_mut() {
+            of_name.retain(|(_, shared)| shared.strong_count() > 0);
+        }
+        caches.retain(|_, of_name| !of_name.is_empty());
+        let made = Arc::new(make());
+        let shared: Arc<dyn AnyCache> = made.clone();
+        caches.entry(key.clone()).or_default().push((TypeId::of::<S>(), Arc::downgrade(&shared)));
+        made
+    }
+
+    /// Removes the copies of an entry, or of all entries, whatever the types of their values are.
+    pub(crate) fn forget_copies(&self, cache: &Key, entry: Option<&[u8]>) {
+        let caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared: Vec<_> =
+            caches.get(cache).into_iter().flatten().filter_map(|(_, shared)| shared.upgrade()).collect();
+        drop(caches); // The last handle of one may be dropped here.
+        shared.iter().for_each(|shared| shared.forget(entry));
     }
 
     pub(crate) fn clock(&self) -> Clock {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
-    Error, Expr, ExprLit, FnArg, GenericParam, Ident, ItemFn, Lit, LitStr, Pat, PatType, Receiver, ReceiverKind,
-    Result, ReturnType, Signature, Type, TypeReference,
+    Error, FnArg, GenericParam, Ident, ItemFn, LitStr, Pat, PatType, Receiver, ReceiverKind, Result, ReturnType,
+    Signature, Type, TypeReference,
     visit::{self, Visit},
 };
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The keys that the attribute accepts.
-const KEYS: [&str; 9] = ["name", "grid", "cache", "fresh", "stale", "none", "wait", "near", "max_age"];
+const KEYS: [&str; 10] = ["name", "grid", "cache", "fresh", "stale", "none", "wait", "near", "max_age", "skip"];
 
 /// The checked keys of the attribute, and the function.
 struct Cached<'a> {
@@ -70,8 +70,9 @@ impl<'a> Cached<'a> {
         let (cache, key) = split(&name)?;
         let key = match key.value().is_empty() {
             true => quote!(""),
-            false => template::name(Expr::Lit(ExprLit { attrs: Vec::new(), lit: Lit::Str(key) }), &names)?,
+            false => template::distinct(&key, &names, &quote!(::bandog::__cached::part))?,
         };
+        let key = with_types(key, sig);
         let grid = grid(&mut keys, &names)?;
         let needed = Needed::of(&quote!(#key #grid));
         let mut params = Vec::new();
@@ -82,6 +83,7 @@ impl<'a> Cached<'a> {
                 FnArg::Typed(given) => params.push(Param::read(given, &needed)?),
             }
         }
+        all_named(&params, &mut keys)?;
         let call = shape(sig)?;
         if !call.ends_with("option")
             && let Some(none) = keys.take("none")
@@ -132,10 +134,21 @@ impl<'a> Cached<'a> {
             None => quote!(#support::blocking::#call(#handle, #key_of, move || #work)),
         };
         let invalidate = self.invalidate();
+        let check = match &sig.output {
+            ReturnType::Type(_, of) if self.call == "value" => quote! {
+                {
+                    #[allow(unused_imports)]
+                    use #support::OfValue as _;
+                    let () = #support::Returned::<#of>::CHECK;
+                }
+            },
+            _ => quote!(),
+        };
         quote! {
             #(#attrs)*
             #vis #sig {
                 #inside
+                #check
                 let #handle = #support::cache(#grid, #cache).map(|#handle| #handle #options);
                 let #key_of = ::std::string::String::from(#key);
                 #own_this
@@ -210,6 +223,50 @@ impl<'a> Param<'a> {
         };
         Ok(Self { name: &name.ident, of, is_reference, is_needed: needed.0.contains(&name.ident) })
     }
+}
+
+/// Checks that each parameter is a part of the name, or is skipped: without that, calls that differ in it would get the same
+/// value.
+fn all_named(params: &[Param<'_>], keys: &mut Keys) -> Result<()> {
+    let skip = keys.text("skip", "db, clock")?;
+    let text = skip.as_ref().map(LitStr::value).unwrap_or_default();
+    let skipped: Vec<_> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    for name in &skipped {
+        if !params.iter().any(|param| param.name == name) {
+            let span = skip.as_ref().map_or_else(Span::call_site, LitStr::span);
+            return Err(Error::new(span, format!("`{name}` in `skip` is no parameter")));
+        }
+    }
+    let forgotten = params.iter().find(|param| !param.is_needed && !skipped.iter().any(|name| param.name == name));
+    match forgotten {
+        Some(Param { name, .. }) => Err(Error::new(
+            name.span(),
+            format!(
+                "`{name}` is not in the name of the cache, so calls that differ in it would get the same value: write \
+                 {{{name}}} in the name, or skip = \"{name}\" if the value does not depend on it"
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The key with the generic types and constants of the function, on which the value may depend.
+fn with_types(key: TokenStream, sig: &Signature) -> TokenStream {
+    let parts: Vec<_> = sig
+        .generics
+        .params
+        .iter()
+        .filter_map(|param| match param {
+            GenericParam::Type(syn::TypeParam { ident, .. }) => Some(quote!(::std::any::type_name::<#ident>())),
+            GenericParam::Const(syn::ConstParam { ident, .. }) => Some(quote!(#ident)),
+            GenericParam::Lifetime(_) => None,
+        })
+        .collect();
+    if parts.is_empty() {
+        return key;
+    }
+    let format = format!("{{}}{}", " {}".repeat(parts.len()));
+    quote!(::std::format!(#format, #key, #(#parts),*))
 }
 
 fn checked_receiver(receiver: &Receiver) -> Result<&Receiver> {

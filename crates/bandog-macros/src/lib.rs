@@ -228,6 +228,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | key | value | default |
 /// |---|---|---|
 /// | `name` | a text: the name of the cache, and the key of the entry: `{sku}`, `{order.id}` and `{self.shop}` stand for parameters and their fields. The cache of `"price-{sku}"` is `price`, and the key of the entry is the part from the first brace | none: the key is required |
+/// | `skip` | the names of parameters that are not in `name`, because the value does not depend on them: `"db, clock"` | none: each parameter must be in the name, except the grid |
 /// | `grid` | an expression for the [`Grid`](https://docs.rs/bandog/latest/bandog/grid/struct.Grid.html) | the parameter `grid`, else `self.grid` |
 /// | `cache` | `"process"`: without a store, in this process | in the store of the grid |
 /// | `fresh` | the time for which a value is fresh | `1m` |
@@ -239,15 +240,20 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// [`Cache`](https://docs.rs/bandog/latest/bandog/grid/struct.Cache.html) says what is promised.
 ///
 /// # The function
-/// It can be async or not, a method, and generic. It returns `T`, `Option<T>`, `Result<T, E>` or `Result<Option<T>, E>`, with
+/// It can be async or not, a method with `self`, and generic; a function of a trait, or one of a type without `self`, cannot be
+/// cached. It returns `T`, `Option<T>`, `Result<T, E>` or `Result<Option<T>, E>`, with
 /// `T: Clone + Serialize + DeserializeOwned` and `E: From<bandog::Error> + Display`. Errors are not cached: the caller whose
-/// body ran has its error, and the callers that waited for it have an error with its text.
+/// body ran has its error, and the callers that waited for it have an error with its text. A type alias for `Result` or `Option`
+/// must have the same name, such as `io::Result`; others do not compile.
+///
+/// If the name has several placeholders, the characters between them are written as `%2F` and so on in the values, so that
+/// different arguments never have the same key. The key of a generic function contains the names of its types, which another
+/// version of the program may have changed.
 ///
 /// The body runs in a task of its own, so that it continues if its caller goes away while others wait. For that the
 /// arguments are owned: those behind references are cloned, and so is `self`.
 ///
-/// A function without async blocks its thread, and runs its body on another one. In async code it fails with
-/// `ErrorKind::Misused`, or panics if it returns no `Result`.
+/// A function without async blocks its thread, and runs its body on another one; async code calls it in `spawn_blocking`.
 ///
 /// # Removing a value
 /// `price::invalidate(&sku)` beside a function, and `shop.invalidate_price(&sku)` beside a method, take the parameters that
@@ -255,6 +261,18 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///
 /// # Errors
 /// The name, durations, numbers and keys are checked when the program is compiled.
+///
+/// ```compile_fail
+/// type Found<T> = Result<T, bandog::Error>; // errors would be cached
+/// #[bandog::cached(name = "price-{sku}")]
+/// async fn price(grid: &bandog::grid::Grid, sku: u32) -> Found<f64> {
+///     Ok(1.0)
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// # use bandog::grid::ClientGrid;
+/// # _ = price(&bandog::connect("memory:").await?.grid(), 1).await;
+/// # Ok(()) }
+/// ```
 ///
 /// ```compile_fail
 /// #[bandog::cached(name = "price-{sko}")] // names no parameter

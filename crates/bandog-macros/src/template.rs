@@ -21,22 +21,55 @@ pub(crate) fn name(value: Expr, params: &[Ident]) -> Result<TokenStream> {
 /// Generates the code for a name that is a text. The code is a call of `format!` if the text has placeholders, or else
 /// the text itself.
 fn literal(text: &LitStr, params: &[Ident]) -> Result<TokenStream> {
-    let (format, placeholders) = split(&text.value(), params).map_err(|fault| Error::new(text.span(), fault))?;
+    let (format, placeholders, _) = split(&text.value(), params).map_err(|fault| Error::new(text.span(), fault))?;
     let span = text.span();
     let format = LitStr::new(&format, span);
     if placeholders.is_empty() {
         return Ok(quote!(#text));
     }
     // From here on, a placeholder is only the path, such as `order.id`. `split` has removed the format specification.
-    let placeholders = placeholders.iter().map(|placeholder| path(placeholder, span));
+    let placeholders = placeholders.iter().map(|Placeholder { path: placeholder, .. }| path(placeholder, span));
     Ok(quote_spanned!(span=> ::std::format!(#format, #(#placeholders),*)))
 }
 
-/// Splits a text into a format string for `format!`, and the paths of the placeholders. A placeholder consists of a
+/// As [`literal`], for a name whose parts must not run together: each placeholder is wrapped by the function `wrap`, which
+/// takes a reference to it and the characters between the placeholders. One with a format specification is left as it is.
+pub(crate) fn distinct(text: &LitStr, params: &[Ident], wrap: &TokenStream) -> Result<TokenStream> {
+    let fault = |fault| Error::new(text.span(), fault);
+    let (format, placeholders, between) = split(&text.value(), params).map_err(fault)?;
+    if placeholders.len() < 2 {
+        return literal(text, params);
+    }
+    if placeholders[1..].iter().any(|placeholder| !placeholder.is_apart) {
+        return Err(fault(format!("two placeholders of {:?} touch; write a character between them", text.value())));
+    }
+    let span = text.span();
+    let format = LitStr::new(&format, span);
+    let wrapped = placeholders.iter().map(|placeholder| {
+        let path = path(&placeholder.path, span);
+        match placeholder.has_format {
+            true => path,
+            false => quote_spanned!(span=> #wrap(&#path, #between)),
+        }
+    });
+    Ok(quote_spanned!(span=> ::std::format!(#format, #(#wrapped),*)))
+}
+
+/// A placeholder of a name.
+struct Placeholder {
+    /// The parameter, or a field of it.
+    path: String,
+    /// Whether it has a format specification.
+    has_format: bool,
+    /// Whether a character stands between it and the placeholder before.
+    is_apart: bool,
+}
+
+/// Splits a text into a format string for `format!`, the placeholders, and the characters that stand between them. A placeholder consists of a
 /// path and, after a colon, an optional format specification. The path is removed from the format string, and the
 /// format specification stays in it. For example, `order-{order.id:08}` becomes the format string `order-{:08}` and the
 /// path `order.id`.
-fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<String>), String> {
+fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Placeholder>, String), String> {
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         return Err(format!("the name has the control character {control:?}; only printable text is allowed"));
     }
@@ -44,11 +77,16 @@ fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Strin
         return Err(format!("the name has {} bytes; it must have between 1 and {LONGEST}", text.len()));
     }
     let (mut format, mut placeholders, mut rest) = (String::new(), Vec::new(), text);
+    let (mut between, mut is_apart) = (String::new(), false);
     while let Some(at) = rest.find(['{', '}']) {
         let (before, brace) = rest.split_at(at);
         format.push_str(before);
+        between.push_str(before);
+        is_apart |= !before.is_empty();
         if let Some(after) = brace.strip_prefix("{{").or_else(|| brace.strip_prefix("}}")) {
             format.push_str(&brace[..2]);
+            between.push_str(&brace[..1]);
+            is_apart = true;
             rest = after;
             continue;
         }
@@ -59,11 +97,13 @@ fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Strin
             placeholder.split_once(':').map_or((placeholder, ""), |(path, format_spec)| (path, format_spec));
         check(path, format_spec, params)?;
         format.push_str(&if format_spec.is_empty() { "{}".to_owned() } else { format!("{{:{format_spec}}}") });
-        placeholders.push(path.to_owned());
+        placeholders.push(Placeholder { path: path.to_owned(), has_format: !format_spec.is_empty(), is_apart });
+        is_apart = false;
         rest = after;
     }
     format.push_str(rest);
-    Ok((format, placeholders))
+    between.push_str(rest);
+    Ok((format, placeholders, between))
 }
 
 /// Checks a placeholder: `path` must be a parameter or a field of a parameter, and `format_spec` (the part after the

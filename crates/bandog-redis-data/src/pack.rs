@@ -506,7 +506,11 @@ fn cache(name: &str, op: &CacheOp) -> Command {
         CacheOp::Look(at) => script("look", at),
         CacheOp::Begin { at, fill, when, lease } => {
             let begin = script("begin", at).arg(&id(fill)[..]).arg(millis(*lease)).arg(&new_generation()[..]);
-            begin.arg(u8::from(*when == BeginWhen::Always))
+            begin.arg(match when {
+                BeginWhen::Needed => 0,
+                BeginWhen::Always => 1,
+                BeginWhen::Instead(written) => *written,
+            })
         }
         CacheOp::Extend { at, fill, lease } => script("extend", at).arg(&id(fill)[..]).arg(millis(*lease)),
         CacheOp::End { at, fill } => script("end", at).arg(&id(fill)[..]),

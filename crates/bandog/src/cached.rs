@@ -3,7 +3,8 @@
 
 use std::{
     convert::Infallible,
-    fmt::Display,
+    fmt::{self, Display, Write},
+    marker::PhantomData,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
@@ -12,7 +13,7 @@ use bandog_core::{Clock, Error, ErrorKind, Memory};
 use crate::{
     Client,
     grid::{
-        Cache, ClientGrid, Grid, LoadError,
+        Cache, ClientGrid, Grid, InLoad, LoadError,
         codec::{Decode, Encode, TextJson},
     },
 };
@@ -47,10 +48,67 @@ impl<G: AsGrid> AsGrid for &G {
     }
 }
 
-/// The cache of this name.
+/// The cache of this name. What its handles share is kept between calls.
 pub fn cache<V: Send + Sync + 'static>(grid: &impl AsGrid, name: &str) -> Result<Cache<String, V>, Error> {
-    grid.as_grid()?.cache(name)
+    let cache = grid.as_grid()?.cache(name)?;
+    cache.linger();
+    Ok(cache)
 }
+
+/// A part of a key, beside others: the characters between the parts are written as `%` and their number, so that different
+/// parts never make the same key.
+pub struct Part<'a, T: ?Sized> {
+    value: &'a T,
+    between: &'static str,
+}
+
+/// A part of a key.
+pub fn part<'a, T: Display + ?Sized>(value: &'a T, between: &'static str) -> Part<'a, T> {
+    Part { value, between }
+}
+
+impl<T: Display + ?Sized> Display for Part<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for char in self.value.to_string().chars() {
+            match char == '%' || self.between.contains(char) {
+                true => write!(f, "%{:X}", u32::from(char))?,
+                false => f.write_char(char)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a return type with another name is neither `Result` nor `Option`, whose errors and absences would be cached.
+pub struct Returned<T>(PhantomData<T>);
+
+impl<T, E> Returned<Result<T, E>> {
+    /// Fails while it is compiled.
+    pub const CHECK: () = panic!("a cached function must name its return type `Result`, because errors are not cached");
+}
+
+impl<T> Returned<Option<T>> {
+    /// Fails while it is compiled.
+    pub const CHECK: () = panic!("a cached function must name its return type `Option`, because of `none`");
+}
+
+/// All other types.
+pub trait OfValue {
+    /// Is fine.
+    const CHECK: () = ();
+}
+
+impl<T> OfValue for Returned<T> {}
+
+/// The error type of a cached function.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a cached function",
+    label = "it needs `impl From<bandog::Error>`, because the cache itself may fail, and `impl Display`",
+    note = "wrap it in an error type of your own, or use `Box<dyn std::error::Error + Send + Sync>`"
+)]
+pub trait CachedError: From<Error> + Display + Send + 'static {}
+
+impl<E: From<Error> + Display + Send + 'static> CachedError for E {}
 
 /// Removes an entry.
 pub async fn remove(cache: Result<Cache<String, ()>, Error>, key: impl Into<String>) -> Result<(), Error> {
@@ -98,7 +156,7 @@ pub async fn result<T, E>(
 ) -> Result<T, E>
 where
     T: Clone + Send + Sync + 'static,
-    E: From<Error> + Display + Send + 'static,
+    E: CachedError,
     TextJson: Encode<T> + Decode<T>,
 {
     let own = Own::new();
@@ -116,7 +174,7 @@ pub async fn result_option<T, E>(
 ) -> Result<Option<T>, E>
 where
     T: Clone + Send + Sync + 'static,
-    E: From<Error> + Display + Send + 'static,
+    E: CachedError,
     TextJson: Encode<T> + Decode<T>,
 {
     let own = Own::new();
@@ -163,14 +221,14 @@ fn never_loaded(error: &LoadError<Infallible>) -> ! {
 
 /// The same functions for functions without async. The calls block their thread.
 pub mod blocking {
-    use std::{fmt::Display, panic::resume_unwind};
+    use std::{panic::resume_unwind, sync::mpsc};
 
     use tokio::{
         runtime::{Builder, Handle, Runtime},
         task::spawn_blocking,
     };
 
-    use super::{Cache, Decode, Encode, Error, OnceLock, TextJson};
+    use super::{Cache, CachedError, Decode, Encode, Error, InLoad, OnceLock, TextJson};
 
     /// The runtime of all calls. None if it cannot be made.
     fn runtime() -> Option<&'static Runtime> {
@@ -180,20 +238,27 @@ pub mod blocking {
         RUNTIME.get_or_init(make).as_ref()
     }
 
-    /// Waits for a future.
-    fn wait<T>(future: impl Future<Output = T>) -> Result<T, Error> {
-        if Handle::try_current().is_ok() {
-            return Err(Error::misused(
-                "a cached function without async blocks; in async code, call it in spawn_blocking",
-            ));
-        }
+    /// Waits for a future. A thread of Tokio that may block waits for another thread, because it cannot run the future itself.
+    fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Result<T, Error> {
         let runtime = runtime().ok_or_else(|| Error::unavailable("no thread for the cache could be started"))?;
-        Ok(runtime.block_on(future))
+        let future = InLoad::current().scope(future);
+        if Handle::try_current().is_err() {
+            return Ok(runtime.block_on(future));
+        }
+        let (sender, answer) = mpsc::sync_channel(1);
+        // The receiver waits below.
+        drop(runtime.spawn(async move { _ = sender.send(tokio::spawn(future).await) }));
+        let ended = |_| Error::unavailable("the thread of the cache has ended");
+        answer.recv().map_err(ended)?.map_err(|error| match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Error::unavailable("the thread of the cache has ended"),
+        })
     }
 
     /// Runs the body on a thread that may block.
     async fn run<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
-        match spawn_blocking(body).await {
+        let loading = InLoad::current();
+        match spawn_blocking(|| loading.run(body)).await {
             Ok(value) => value,
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
@@ -204,7 +269,7 @@ pub mod blocking {
 
     /// Removes an entry.
     pub fn remove(cache: Result<Cache<String, ()>, Error>, key: impl Into<String>) -> Result<(), Error> {
-        wait(super::remove(cache, key))?
+        wait(super::remove(cache, key.into()))?
     }
 
     /// The value of a function that returns `Result<T, E>`.
@@ -215,7 +280,7 @@ pub mod blocking {
     ) -> Result<T, E>
     where
         T: Clone + Send + Sync + 'static,
-        E: From<Error> + Display + Send + 'static,
+        E: CachedError,
         TextJson: Encode<T> + Decode<T>,
     {
         wait(super::result(cache, key, run(body)))?
@@ -229,7 +294,7 @@ pub mod blocking {
     ) -> Result<Option<T>, E>
     where
         T: Clone + Send + Sync + 'static,
-        E: From<Error> + Display + Send + 'static,
+        E: CachedError,
         TextJson: Encode<T> + Decode<T>,
     {
         wait(super::result_option(cache, key, run(body)))?

@@ -185,6 +185,27 @@ pub async fn cache_fill_replaces_another<W: ObjectWorld>(world: &W) {
     assert_eq!(get(&store, "k").await, fresh("new"));
 }
 
+/// Law 324: a fill that begins instead of an entry that cannot be used is granted to one caller, and not if the entry was
+/// written again.
+pub async fn cache_fill_begins_instead_of_an_entry<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    store.run("c", CacheOp::Put(at("k"), entry("bad", LONG, LONG))).await;
+    let (old, _) = store.run("c", begin("k", 1)).await.fill().expect("an answer");
+    let written = old.expect("the entry").written;
+    let instead = |fill, written| {
+        let when = BeginWhen::Instead(written);
+        CacheOp::Begin { at: at("k"), fill: FillId(fill), when, lease: LONG }
+    };
+    assert!(matches!(state(&store, instead(2, written - 1)).await, FillState::Fresh(_)));
+    assert_eq!(state(&store, instead(2, written)).await, FillState::Granted);
+    assert!(matches!(state(&store, instead(3, written)).await, FillState::Runs { fill: FillId(2), .. }));
+    // The clock of the store has a resolution of 1 ms.
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    assert_eq!(store.run("c", fill("k", 2, "good")).await, YES);
+    assert!(matches!(state(&store, instead(3, written)).await, FillState::Fresh(_)));
+    assert_eq!(get(&store, "k").await, fresh("good"));
+}
+
 /// Law 288: subscribers are notified when a fill ends.
 pub async fn cache_notifies_when_a_fill_ends<W: ObjectWorld>(world: &W) {
     let (store, other) = (Store::of(world), Store::of(world));

@@ -141,6 +141,9 @@ impl fmt::Debug for CacheChanges {
 pub enum BeginWhen {
     /// If the entry is not fresh and no other fill runs.
     Needed,
+    /// As [`Needed`](Self::Needed), or if the fresh entry is the one that was written at this time
+    /// ([`CacheEntry::written`]): the caller cannot use it.
+    Instead(u64),
     /// In any case. Another fill ends.
     Always,
 }

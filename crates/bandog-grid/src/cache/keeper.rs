@@ -232,7 +232,12 @@ where
         self.is_asking = true;
         let (requests, fill) = (mem::take(&mut self.pending), FillId(fastrand::u128(..)));
         let needs_new = requests.iter().any(|request| request.wants == Wants::New);
-        let when = if needs_new { BeginWhen::Always } else { BeginWhen::Needed };
+        let unusable = requests.iter().filter_map(|request| request.unusable).max();
+        let when = match unusable {
+            _ if needs_new => BeginWhen::Always,
+            Some(written) => BeginWhen::Instead(written),
+            None => BeginWhen::Needed,
+        };
         let (shared, settings) = (self.shared.clone(), self.settings);
         let begin = CacheOp::Begin { at: self.at.clone(), fill, when, lease: LEASE };
         self.events.push(Box::pin(async move {
@@ -274,6 +279,7 @@ where
             Err(error) => return self.wait_without_store(requests, &error),
         };
         let is_fresh = entry.as_ref().is_some_and(|entry| entry.is_fresh);
+        let written = entry.as_ref().map(|entry| entry.written);
         let found = entry.and_then(|entry| self.shared.read(&self.codec, entry));
         let (mut satisfied, mut others): (Vec<_>, Vec<_>) = match &found {
             Some(value) => requests.into_iter().partition(|request| request.takes(value.as_ref())),
@@ -282,7 +288,7 @@ where
         match state {
             FillState::Fresh(_) => {
                 // An entry that cannot be used is loaded again.
-                others.iter_mut().for_each(|request| request.wants = Wants::New);
+                others.iter_mut().for_each(|request| request.unusable = written);
                 self.pending.append(&mut others);
             }
             FillState::Granted => {
@@ -293,6 +299,7 @@ where
                     wants: Wants::Refresh,
                     load: request.load.take(),
                     answer: request.answer.take_if(|_| request.wants == Wants::Refresh),
+                    unusable: None,
                     until: request.until,
                     made_in: request.made_in.clone(),
                 });
@@ -377,7 +384,12 @@ where
             fill,
             made_in: first.made_in.clone(),
         };
-        let limited = (place == Place::WithoutStore).then(|| self.shared.clone());
+        // The load around this one is counted, and waits for it.
+        let is_limited = place == Place::WithoutStore && loading.made_in.is_none();
+        if place == Place::WithoutStore {
+            self.shared.counters.loads_without_store.one();
+        }
+        let limited = is_limited.then(|| (self.shared.clone(), self.settings.wait));
         let task = tokio::spawn(Arc::new(loading).scope(limited_load(limited, load)));
         let abort = AbortOnDrop(task.abort_handle());
         let job = Job {
@@ -415,15 +427,15 @@ enum Place {
     WithoutStore,
 }
 
-/// Runs a load. While the store is away, their number is limited.
+/// Runs a load. While the store is away, their number is limited; one that has waited for this time runs nevertheless, because
+/// the others may wait for it.
 async fn limited_load<V: Send + Sync + 'static>(
-    limited: Option<Arc<Shared<V>>>,
+    limited: Option<(Arc<Shared<V>>, Duration)>,
     load: Load<V>,
 ) -> Result<Option<V>, Failure> {
-    let Some(shared) = limited else { return load.await };
-    shared.counters.loads_without_store.one();
+    let Some((shared, wait)) = limited else { return load.await };
     // The semaphore is never closed.
-    let _permit = shared.loads.acquire().await;
+    let _permit = timeout(wait, shared.loads.acquire()).await;
     load.await
 }
 
@@ -467,11 +479,12 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
             None => CacheOp::End { at, fill },
         };
         let is_end = matches!(op, CacheOp::End { .. });
-        // Without an answer, the fill ends with its lease.
-        if let Ok(Reply::Flag(false)) = self.send(op).await
-            && !is_end
-        {
-            counters.overtaken_loads.one();
+        // Without an answer, the fill ends with its lease. The callers do not wait longer for it than a read waits.
+        let limit = if self.settings.on_failure == OnFailure::Fail { LEASE } else { self.settings.timeout };
+        match timeout(limit, self.send(op)).await {
+            Ok(Ok(Reply::Flag(false))) if !is_end => counters.overtaken_loads.one(),
+            Ok(Err(error)) => self.shared.refused(&error),
+            _ => {}
         }
         answer
     }

@@ -42,6 +42,8 @@ pub(super) struct Request<V> {
     pub(super) load: Option<Load<V>>,
     /// Where the answer goes.
     pub(super) answer: Option<oneshot::Sender<Answer<V>>>,
+    /// The time at which a fresh entry was written that is no answer.
+    pub(super) unusable: Option<u64>,
     /// When it begins its own load, if another process loads.
     pub(super) until: Moment,
     /// The load in which it is made.
@@ -125,6 +127,11 @@ impl Loading {
         LOADING.try_with(Arc::clone).ok()
     }
 
+    /// Runs a function in this load.
+    pub(super) fn run<R>(self: Arc<Self>, function: impl FnOnce() -> R) -> R {
+        LOADING.sync_scope(self, function)
+    }
+
     /// Runs a future in this load.
     pub(super) fn scope<F: Future>(self: Arc<Self>, future: F) -> impl Future<Output = F::Output> {
         LOADING.scope(self, future)
@@ -140,5 +147,32 @@ impl Loading {
             next = loading.made_in.as_deref();
         }
         false
+    }
+}
+
+/// The load in which code runs, for code that continues on another thread.
+#[derive(Debug, Clone)]
+pub struct InLoad(Option<Arc<Loading>>);
+
+impl InLoad {
+    /// That of the caller.
+    pub fn current() -> Self {
+        Self(Loading::current())
+    }
+
+    /// Runs a function in it.
+    pub fn run<R>(self, function: impl FnOnce() -> R) -> R {
+        match self.0 {
+            Some(loading) => loading.run(function),
+            None => function(),
+        }
+    }
+
+    /// Runs a future in it.
+    pub async fn scope<F: Future>(self, future: F) -> F::Output {
+        match self.0 {
+            Some(loading) => loading.scope(future).await,
+            None => future.await,
+        }
     }
 }

@@ -26,10 +26,15 @@ use super::{
     settings::{OnFailure, Settings},
     stats::Counters,
 };
-use crate::{copies::Copies, store::Store};
+use crate::{
+    copies::Copies,
+    store::{AnyCache, Store},
+};
 
 /// The time for which the store is not asked after it has not answered.
 const AWAY: Duration = Duration::from_secs(1);
+/// The time for which a cache of a cached function is kept after a call.
+const LINGER: Duration = Duration::from_secs(120);
 
 pub(super) struct Shared<V> {
     pub(super) store: Arc<Store>,
@@ -42,6 +47,8 @@ pub(super) struct Shared<V> {
     /// Until when the store is not asked.
     away: Mutex<Option<Moment>>,
     has_warned: AtomicBool,
+    /// Until when this is kept without a handle.
+    lingers: Mutex<Option<Moment>>,
     near: OnceLock<Copies<V>>,
     tracking: Mutex<Option<Subscription>>,
 }
@@ -58,14 +65,10 @@ impl<V: Send + Sync + 'static> Shared<V> {
             keepers: Mutex::default(),
             away: Mutex::default(),
             has_warned: AtomicBool::new(false),
+            lingers: Mutex::default(),
             near: OnceLock::new(),
             tracking: Mutex::default(),
         }
-    }
-
-    /// The copies of this process, if there are some.
-    pub(super) fn copies(&self) -> Option<&Copies<V>> {
-        self.near.get()
     }
 
     pub(super) fn keepers(&self) -> MutexGuard<'_, HashMap<Bytes, Arc<Inbox<V>>>> {
@@ -100,7 +103,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
             }
         }
         let late = |_| Err(Error::unavailable("the store did not answer in time"));
+        let begun = self.store.clock().now();
         let answer = timeout(settings.timeout, self.store.run_one(&op, 0, false)).await.unwrap_or_else(late);
+        let took = self.store.clock().now().since(begun);
         match &answer {
             Ok(_) => {
                 let was_away = self.away().take().is_some();
@@ -109,8 +114,8 @@ impl<V: Send + Sync + 'static> Shared<V> {
                 }
             }
             Err(error) => {
-                // Another error is an answer, so the store is asked again.
-                let is_away = error.kind() == ErrorKind::Unavailable;
+                // A refusal is an answer, also that of a full memory, so the store is asked again.
+                let is_away = error.kind() == ErrorKind::Unavailable && took >= settings.timeout / 10;
                 *self.away() = is_away.then(|| self.store.clock().now() + AWAY);
                 if !self.has_warned.swap(true, Relaxed) {
                     tracing::warn!(cache = %self.key, %error, "the cache loads without its store");
@@ -118,6 +123,30 @@ impl<V: Send + Sync + 'static> Shared<V> {
             }
         }
         self.counted(answer)
+    }
+
+    /// A value was not written. The first refusal since the last answer is logged.
+    pub(super) fn refused(&self, error: &Error) {
+        self.counters.store_errors.one();
+        if !self.has_warned.swap(true, Relaxed) {
+            tracing::warn!(cache = %self.key, %error, "a value was loaded, but cannot be written to the store");
+        }
+    }
+
+    /// Keeps what the handles share for [`LINGER`] after the last call of this, on the runtime of the call.
+    pub(super) fn linger(self: &Arc<Self>) {
+        let until = self.store.clock().now() + LINGER;
+        let runs = self.lingers().replace(until).is_some();
+        match Handle::try_current() {
+            Ok(runtime) if !runs => drop(runtime.spawn(Lingering(self.clone()).run())),
+            Ok(_) => {}
+            Err(_) if !runs => *self.lingers() = None,
+            Err(_) => {}
+        }
+    }
+
+    fn lingers(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.lingers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The value of an entry, or that there is none. None if it cannot be decoded.
@@ -190,6 +219,38 @@ impl<V: Send + Sync + 'static> Shared<V> {
             CacheChange::Entry(at) => near.remove(&at.key),
             CacheChange::Any => near.begin_reports(),
             CacheChange::Lost | CacheChange::Denied(_) => near.end_reports(),
+        }
+    }
+}
+
+/// Keeps what the handles share. If it is dropped with its runtime, the next call starts another one.
+struct Lingering<V: Send + Sync + 'static>(Arc<Shared<V>>);
+
+impl<V: Send + Sync + 'static> Lingering<V> {
+    async fn run(self) {
+        loop {
+            let left = self.0.lingers().map(|until| until.since(self.0.store.clock().now()));
+            match left {
+                Some(left) if !left.is_zero() => sleep(left).await,
+                _ => return,
+            }
+        }
+    }
+}
+
+impl<V: Send + Sync + 'static> Drop for Lingering<V> {
+    fn drop(&mut self) {
+        *self.0.lingers() = None;
+    }
+}
+
+impl<V: Send + Sync + 'static> AnyCache for Shared<V> {
+    fn forget(&self, key: Option<&[u8]>) {
+        if let Some(near) = self.near.get() {
+            match key {
+                Some(key) => near.remove(key),
+                None => near.clear(),
+            }
         }
     }
 }

@@ -159,3 +159,89 @@ async fn after_a_failover_copies_follow_the_new_master() {
     sleep(Duration::from_millis(1_500)).await;
     assert_eq!(one.get(&1).await.unwrap().as_deref(), Some(&3));
 }
+
+/// While the store is away, 64 loads run at the same time. Loads that are made in loads do not wait for them.
+#[tokio::test]
+async fn loads_in_loads_end_while_the_store_is_away() {
+    let server = RedisServer::start();
+    let grid = grid(&server.url()).await;
+    let cache = cache(&grid).timeout(Duration::from_millis(100));
+    load(&cache, 9_999, 1).await;
+    server.kill();
+    let calls = (0..200_u32).map(async |key| {
+        let inner = cache.clone();
+        let outer = async move |_| {
+            let inner = inner.get_or_load(&(key + 1_000), async move |_| Ok::<_, io::Error>(key)).await;
+            Ok::<_, io::Error>(*inner.unwrap())
+        };
+        assert_eq!(*cache.get_or_load(&key, outer).await.unwrap(), key);
+    });
+    tokio::time::timeout(SOON, join_all(calls)).await.expect("all loads end");
+}
+
+/// A memory that is full refuses values, and does not hinder reads.
+#[tokio::test]
+async fn entries_are_read_while_the_memory_is_full() {
+    let server = RedisServer::start();
+    let grid = grid(&server.url()).await;
+    let cache = cache(&grid);
+    load(&cache, 1, 1).await;
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    for key in 2..50 {
+        assert_eq!(load(&cache, key, key).await, key);
+        assert_eq!(load(&cache, 1, 2).await, 1, "the entry is read");
+    }
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    load(&cache, 1_000, 1).await;
+    assert_eq!(load(&cache, 1_000, 2).await, 1);
+}
+
+/// An entry that is no answer, because it cannot be decoded or has no value, is loaded once by all programs.
+#[tokio::test]
+async fn an_entry_that_is_no_answer_is_loaded_once() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let grids: Vec<_> = join_all((0..6).map(|_| grid(&url))).await;
+    for (key, is_absence) in [(1_u32, true), (2, false)] {
+        if is_absence {
+            let cache = cache(&grids[0]).none(HOUR);
+            let none = cache.get_or_find(&key, async |_| Ok::<_, io::Error>(None)).await.unwrap();
+            assert!(none.is_none());
+        } else {
+            let texts = grids[0].cache::<u32, String>("c").unwrap();
+            texts.put(&key, "not a number").await.unwrap();
+        }
+        let loads = Arc::new(AtomicU32::new(0));
+        let calls = grids.iter().flat_map(|grid| (0..5).map(move |_| cache(grid))).map(|cache| {
+            let loads = loads.clone();
+            async move {
+                let load = async move |_| {
+                    loads.fetch_add(1, SeqCst);
+                    sleep(Duration::from_millis(200)).await;
+                    Ok::<_, io::Error>(7)
+                };
+                assert_eq!(*cache.get_or_load(&key, load).await.unwrap(), 7);
+            }
+        });
+        join_all(calls).await;
+        assert_eq!(loads.load(SeqCst), 1, "an absence: {is_absence}");
+    }
+}
+
+/// A store that stops during a load costs its caller no more than a read.
+#[tokio::test]
+async fn a_caller_does_not_wait_long_for_the_write() {
+    let server = Arc::new(RedisServer::start());
+    let grid = grid(&server.url()).await;
+    let cache = cache(&grid).timeout(Duration::from_millis(300));
+    load(&cache, 1, 1).await;
+    let (begin, stopped) = (Instant::now(), server.clone());
+    let slow = cache.get_or_load(&2, async move |_| {
+        sleep(Duration::from_millis(100)).await;
+        stopped.pause();
+        Ok::<_, io::Error>(2)
+    });
+    assert_eq!(*slow.await.unwrap(), 2);
+    assert!(begin.elapsed() < Duration::from_millis(2_000), "{:?}", begin.elapsed());
+    server.resume();
+}

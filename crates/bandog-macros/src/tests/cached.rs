@@ -22,14 +22,25 @@ fn wrong_keys_are_refused() {
     let message = "\"{sku}\" must begin with the name of the cache: \"price-{sku}\"";
     rejects_attribute("name = \"{sku}\"", message, "\"{sku}\"");
     let message = "`fresh` is \"soon\", which is not a duration; write 500ms, 10s or 2m";
-    rejects_attribute("name = \"p\", fresh = \"soon\"", message, "\"soon\"");
-    rejects_attribute("name = \"p\", fresh = \"0s\"", "`fresh` is \"0s\"; it must be between 1ms and 365d", "\"0s\"");
+    rejects_attribute("name = \"p-{sku}\", fresh = \"soon\"", message, "\"soon\"");
+    rejects_attribute(
+        "name = \"p-{sku}\", fresh = \"0s\"",
+        "`fresh` is \"0s\"; it must be between 1ms and 365d",
+        "\"0s\"",
+    );
     let message = "`near` takes a number from 1 to 4294967295: write near = 5";
-    rejects_attribute("name = \"p\", near = 0", message, "0");
+    rejects_attribute("name = \"p-{sku}\", near = 0", message, "0");
+    let message = "`sku` is not in the name of the cache, so calls that differ in it would get the same value: write {sku} in \
+                   the name, or skip = \"sku\" if the value does not depend on it";
+    rejects_attribute("name = \"p\"", message, "sku");
+    let message = "`sko` in `skip` is no parameter";
+    rejects_attribute("name = \"p-{sku}\", skip = \"sko\"", message, "\"sko\"");
+    let message = "two placeholders of \"{sku}{grid}\" touch; write a character between them";
+    rejects_attribute("name = \"p-{sku}{grid}\"", message, "\"p-{sku}{grid}\"");
     let message = "`cache` is \"process\" or is left out";
     rejects_attribute("name = \"p\", cache = \"redis\"", message, "\"redis\"");
     let message = "`none` is for a function that returns an `Option` or `Result<Option<T>, E>`";
-    rejects_attribute("name = \"p\", none = \"1s\"", message, "\"1s\"");
+    rejects_attribute("name = \"p-{sku}\", none = \"1s\"", message, "\"1s\"");
 }
 
 #[test]

@@ -50,13 +50,15 @@ end
 -- Reply: the entry or false, the time for which it is fresh in ms
 if verb == 'look' then return {read()} end
 
--- ARGV[2] the id, ARGV[3] the lease in ms, ARGV[4] a new generation, ARGV[5] '1' if the fill begins in any case
+-- ARGV[2] the id, ARGV[3] the lease in ms, ARGV[4] a new generation, ARGV[5] '1' if the fill begins in any case, '0' if the
+-- entry must not be fresh, or the time of the write, in ms, of an entry that counts as not fresh
 -- Reply: the entry or false, whether it is fresh (1 or 0), 'fresh', 'granted' or 'runs', the remaining time in ms, the id of
 -- the fill that runs
 if verb == 'begin' then
     local entry, left = read()
     local always = ARGV[5] == '1'
-    if left > 0 and not always then return {entry, 1, 'fresh', left, ''} end
+    local unusable = entry and string.format('%.0f', struct.unpack('<I8', entry:sub(10, 17))) == ARGV[5]
+    if left > 0 and not always and not unusable then return {entry, 1, 'fresh', left, ''} end
     local fill = not always and redis.call('GET', fill_key)
     if fill and fill:sub(17) == generation and fill:sub(1, 16) ~= ARGV[2] then
         return {entry, 0, 'runs', redis.call('PTTL', fill_key), fill:sub(1, 16)}

@@ -7,7 +7,10 @@ use std::{
 
 use bandog::{
     Error, Result,
-    grid::{ClientGrid, Grid},
+    grid::{
+        ClientGrid, Grid,
+        codec::{Decode, Encode, TextJson},
+    },
 };
 
 /// An error of a program.
@@ -37,13 +40,13 @@ async fn grid() -> Grid {
 }
 
 /// The number of calls of a body.
-static CALLS: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
+static CALLS: [AtomicU32; 10] = [const { AtomicU32::new(0) }; 10];
 
 fn called(body: usize) -> u32 {
     CALLS[body].fetch_add(1, SeqCst) + 1
 }
 
-#[bandog::cached(name = "number-{sku}", fresh = "1m", stale = "1h")]
+#[bandog::cached(name = "number-{sku}", fresh = "1m", stale = "1h", skip = "name")]
 async fn number(grid: &Grid, sku: u32, name: &str) -> Result<String, ShopError> {
     tokio::task::yield_now().await;
     if sku == 0 {
@@ -149,6 +152,82 @@ fn functions_without_async_are_cached() {
     assert_eq!((plain(), plain()), (1, 1));
     plain::invalidate().unwrap();
     assert_eq!(plain(), 2);
-    let inside = tokio::runtime::Runtime::new().unwrap().block_on(async { blocking(1) });
-    assert!(inside.unwrap_err().to_string().contains("spawn_blocking"));
+}
+
+#[bandog::cached(name = "outer-{key}", cache = "process")]
+fn outer(key: u32) -> Result<u32, ShopError> {
+    Ok(blocking(key)? + 100)
+}
+
+#[bandog::cached(name = "endless-{key}", cache = "process")]
+fn endless(key: u32) -> Result<u32, ShopError> {
+    if key > 10 { endless(key) } else { endless(key + 1) }
+}
+
+#[bandog::cached(name = "panics", cache = "process")]
+fn panics() -> u32 {
+    panic!("on purpose")
+}
+
+#[tokio::test]
+async fn functions_without_async_work_on_threads_of_tokio() {
+    let call = || tokio::task::spawn_blocking(|| (blocking(21).unwrap(), blocking(21).unwrap(), outer(21).unwrap()));
+    let (first, again, outer_of_it) = call().await.unwrap();
+    assert_eq!((first, again, outer_of_it), (first, first, first + 100));
+    let removed = tokio::task::spawn_blocking(|| blocking::invalidate(&21)).await.unwrap();
+    removed.unwrap();
+    assert_ne!(call().await.unwrap().0, first);
+    let error = tokio::task::spawn_blocking(|| endless(1)).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("calls itself"), "{error}");
+    assert!(tokio::task::spawn_blocking(panics).await.unwrap_err().is_panic());
+}
+
+#[bandog::cached(name = "secret-{tenant}/{key}")]
+async fn secret(grid: &Grid, tenant: &str, key: &str) -> String {
+    format!("{tenant} has {key}")
+}
+
+#[bandog::cached(name = "typed-{key}")]
+async fn typed<T>(grid: &Grid, key: u8) -> T
+where
+    T: From<u8> + Clone + Send + Sync + 'static,
+    TextJson: Encode<T> + Decode<T>,
+{
+    T::from(u8::try_from(called(6)).unwrap() + key)
+}
+
+#[tokio::test]
+async fn different_arguments_have_different_entries() {
+    let grid = grid().await;
+    let parts = [("a", "b/c"), ("a/b", "c"), ("a%2Fb", "c"), ("a/b/c", ""), ("", "a/b/c")];
+    for _ in 0..2 {
+        for (tenant, key) in parts {
+            assert_eq!(secret(&grid, tenant, key).await, format!("{tenant} has {key}"));
+        }
+    }
+    secret::invalidate(&grid, "a", "b/c").await.unwrap();
+    let (first, other): (u32, u64) = (typed(&grid, 1).await, typed(&grid, 1).await);
+    assert_eq!((first, other), (2, 3));
+    assert_eq!((typed::<u32>(&grid, 1).await, typed::<u64>(&grid, 1).await), (2, 3));
+    typed::invalidate::<u32>(&grid, &1).await.unwrap();
+    assert_eq!((typed::<u32>(&grid, 1).await, typed::<u64>(&grid, 1).await), (4, 3));
+}
+
+#[bandog::cached(name = "near-{key}", near = 100)]
+async fn near(grid: &Grid, key: u32) -> u32 {
+    CALLS[7].load(SeqCst)
+}
+
+#[tokio::test]
+async fn copies_are_kept_between_calls_and_not_used_after_a_removal() {
+    let grid = grid().await;
+    for round in 0..1000 {
+        CALLS[7].store(round, SeqCst);
+        near::invalidate(&grid, &1).await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(near(&grid, 1).await, round);
+        }
+    }
+    let stats = grid.cache::<String, u32>("near").unwrap().stats();
+    assert!(stats.near_hits >= 1000 && stats.loads >= 1000, "{stats:?}");
 }

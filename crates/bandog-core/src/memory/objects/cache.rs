@@ -113,7 +113,8 @@ impl Cache {
     }
 
     fn begin(&mut self, at: &EntryKey, fill: FillId, when: BeginWhen, now: Moment, until: Moment) -> Reply {
-        let fresh = self.entries.get(at).map(|entry| entry.fresh_until).filter(|until| now < *until);
+        let usable = |entry: &&Entry| when != BeginWhen::Instead(entry.written);
+        let fresh = self.entries.get(at).filter(usable).map(|entry| entry.fresh_until).filter(|until| now < *until);
         let found = if when == BeginWhen::Always { (None, None) } else { (fresh, self.fills.get(at)) };
         let state = match found {
             (Some(until), _) => FillState::Fresh(until.since(now)),
