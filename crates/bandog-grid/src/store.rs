@@ -32,13 +32,15 @@ pub(crate) struct Store {
     pub(crate) limits: Limits,
     pub(crate) takers: Takers,
     pub(crate) timed_maps: TimedMaps,
-    /// What the handles of each cache share, by name and type of the values.
-    caches: Mutex<HashMap<Key, Vec<(TypeId, Weak<dyn AnyCache>)>>>,
+    caches: Mutex<HashMap<Key, Vec<CacheOfType>>>,
     pub(crate) cache_reports: CacheReports,
     in_flight: Arc<InFlight>,
     shared: Shared,
     operations: Operations,
 }
+
+/// The type of the values of a cache, and what its handles share.
+type CacheOfType = (TypeId, Weak<dyn AnyCache>);
 
 /// What the handles of a cache or of the copies of a map share.
 pub(crate) trait AnyCache: Any + Send + Sync {
@@ -77,7 +79,7 @@ impl Store {
     /// What the handles of the cache with this name share. `make` makes it for the first one.
     pub(crate) fn shared_cache<S: AnyCache>(&self, key: &Key, make: impl FnOnce() -> S) -> Arc<S> {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_type = |(of, shared): &(TypeId, Weak<dyn AnyCache>)| match *of == TypeId::of::<S>() {
+        let of_type = |(of, shared): &CacheOfType| match *of == TypeId::of::<S>() {
             true => (shared.upgrade()? as Arc<dyn Any + Send + Sync>).downcast::<S>().ok(),
             false => None,
         };

@@ -253,6 +253,11 @@ impl<T> Delivery<T> {
         self.link.clone().settle(SettleEnd::HandBack)
     }
 
+    /// The same delivery, without its value.
+    pub(crate) fn without_value(&self) -> Delivery<()> {
+        Delivery { value: Arc::new(()), link: self.link.clone() }
+    }
+
     /// The delivery is settled by a transaction of the program. If the handler ends and the transaction is not committed, the
     /// element is delivered again.
     #[doc(hidden)]

@@ -31,7 +31,7 @@ use self::held::{Ending, Held};
 use crate::{
     delivery::{Event, Link, Until},
     ids,
-    options::Options,
+    options::{Options, Slots},
     shared::Shared,
 };
 
@@ -163,7 +163,12 @@ impl Keeper {
 
     /// The number of elements that this program should have.
     fn wanted(&self) -> u32 {
-        let slots = self.options.slots;
+        let own = self.options.slots;
+        let slots = match &self.options.shared {
+            // Those that it has, and the free ones.
+            Some(shared) => u32::try_from(self.running.len() + shared.free()).unwrap_or(u32::MAX).min(own),
+            None => own,
+        };
         match self.average {
             Some(average) if average < SHORT_RUN => slots.saturating_mul(2),
             _ => slots,
@@ -195,6 +200,8 @@ impl Keeper {
                 wake = wake.min(until);
             }
             let wake = wake.since(now).max(Duration::from_millis(1));
+            let shared = self.options.shared.clone();
+            let freed = OptionFuture::from(shared.as_ref().map(|slots| slots.freed.notified()));
             let (mut taking, mut settling) =
                 (OptionFuture::from(self.taking.as_mut()), OptionFuture::from(self.settling.as_mut()));
             let (mut extending, mut subscribing) =
@@ -214,6 +221,7 @@ impl Keeper {
                 Some(event) = self.inbox.recv() => self.receive(event),
                 Ok(()) = self.stop.changed() => {}
                 () = self.bell.notified() => self.take_at = self.now(),
+                Some(()) = freed => self.start_waiting(),
                 () = sleep(wake) => {}
             }
         }
@@ -237,9 +245,13 @@ impl Keeper {
 
     /// Starts handlers in free slots.
     fn start_waiting(&mut self) {
-        while self.running.len() < self.options.slots as usize
-            && let Some((delivered, _)) = self.waiting.pop_front()
-        {
+        while self.running.len() < self.options.slots as usize && !self.waiting.is_empty() {
+            let slot = match self.options.shared.as_ref().map(Slots::take) {
+                Some(None) => return, // All are in use elsewhere.
+                Some(slot) => slot,
+                None => None,
+            };
+            let Some((delivered, _)) = self.waiting.pop_front() else { return };
             let now = self.now();
             let Some(held) = self.held.get_mut(&delivered.id) else { continue };
             if held.is_over(now) {
@@ -251,7 +263,11 @@ impl Keeper {
             let whose = (self.shared.key.clone(), clock);
             let link = Link::new(&delivered, whose, held.until.subscribe(), self.events.clone());
             let handler = (self.start)(delivered.payload, link);
-            self.running.spawn(async move { (id, handler.await) });
+            self.running.spawn(async move {
+                let end = handler.await;
+                drop(slot);
+                (id, end)
+            });
         }
     }
 

@@ -24,11 +24,13 @@
 
 mod backoff;
 mod delivery;
+mod executor;
 mod ids;
 mod keeper;
 mod new;
 mod options;
 mod queue;
+mod results;
 mod sender;
 mod shared;
 mod waiting;
@@ -42,6 +44,7 @@ pub use bandog_core::queues::{
 pub use self::{
     backoff::Backoff,
     delivery::Delivery,
+    executor::{Executor, RunningTasks, Submit, Submitted, TaskCall, TaskError, TaskHandler, TaskRun, TaskWorkers},
     new::{Push, PushAll},
     queue::{ClientWork, WorkQueue},
     workers::{Running, Workers},

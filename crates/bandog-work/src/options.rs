@@ -1,8 +1,10 @@
 //! What workers do, whatever their handler is.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bandog_core::{Error, Result, queues::SettleEnd};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::{Backoff, delivery::Link};
 
@@ -15,6 +17,8 @@ const MAX_SLOTS: u32 = 10_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) slots: u32,
+    /// Slots that other workers use, too.
+    pub(crate) shared: Option<Arc<Slots>>,
     pub(crate) lease: Duration,
     pub(crate) deliveries: u32,
     pub(crate) backoff: Backoff,
@@ -42,5 +46,44 @@ impl Options {
             true => SettleEnd::Fail(error),
             false => SettleEnd::Retry(self.backoff.after(link.attempt()), error),
         }
+    }
+}
+
+/// Slots that several workers share.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    permits: Arc<Semaphore>,
+    /// Notified when one is free again.
+    pub(crate) freed: Notify,
+}
+
+/// A slot, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Slots {
+    pub(crate) fn new(number: u32) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(number as usize));
+        Arc::new(Self { permits, freed: Notify::new() })
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.permits.available_permits()
+    }
+
+    /// A free slot, if there is one.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Slot> {
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
+        Some(Slot { slots: self.clone(), permit: Some(permit) })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.permit = None;
+        self.slots.freed.notify_waiters();
     }
 }

@@ -5,14 +5,16 @@ use std::{borrow::Borrow, fmt, marker::PhantomData, num::NonZeroU32, sync::Arc, 
 use bandog_codec::{Codec, Encode, TextJson};
 use bandog_core::{
     Error, Result,
-    queues::{Change, ElementId, ElementRow, Phase, QueueSettings, QueueStatus, Rate, rules::MAX_CHANGES},
+    queues::{Change, ElementId, ElementRow, Outcome, Phase, QueueSettings, QueueStatus, Rate, rules::MAX_CHANGES},
     structures::Cursor,
 };
 use bandog_sync::Client;
 use futures_util::stream::{Stream, StreamExt, iter, unfold};
 
 use crate::{
+    executor::Executor,
     new::{Push, PushAll},
+    results,
     shared::Shared,
     workers::Workers,
 };
@@ -25,11 +27,21 @@ pub trait ClientWork {
     /// - `ErrorKind::Unsupported`: the store has no work queues.
     /// - `ErrorKind::Misused`: the name is not allowed.
     fn work_queue<T>(&self, name: impl AsRef<str>) -> Result<WorkQueue<T>>;
+
+    /// An executor of tasks. This does no I/O.
+    ///
+    /// # Errors
+    /// As [`ClientWork::work_queue`].
+    fn executor(&self, name: impl AsRef<str>) -> Result<Executor>;
 }
 
 impl ClientWork for Client {
     fn work_queue<T>(&self, name: impl AsRef<str>) -> Result<WorkQueue<T>> {
         Ok(WorkQueue { shared: Shared::new(self, name.as_ref())?, codec: TextJson, types: PhantomData })
+    }
+
+    fn executor(&self, name: impl AsRef<str>) -> Result<Executor> {
+        Executor::new(self, name.as_ref())
     }
 }
 
@@ -117,6 +129,15 @@ impl<T, C: Codec> WorkQueue<T, C> {
     pub async fn find(&self, id: ElementId) -> Result<Option<ElementRow>> {
         let found = self.named(self.shared.queues.find(&self.shared.key, &[id]).await)?;
         Ok(found.into_iter().next().flatten())
+    }
+
+    /// The result of an element that was pushed with [`Push::keep_result`](crate::Push::keep_result). Waits for it for at most this
+    /// time. None: the element has not ended.
+    ///
+    /// # Errors
+    /// See above, and `ErrorKind::Lost`: the queue does not know the element: its result is not kept, or not any more.
+    pub async fn result(&self, id: ElementId, at_most: Duration) -> Result<Option<Outcome>> {
+        results::wait(&self.shared, id, at_most).await
     }
 
     /// The elements in a phase, in pages: ready and delayed ones in the order of their deliveries. An error ends the stream.

@@ -61,7 +61,7 @@ pub(crate) async fn push(shared: &Arc<Shared>, mut elements: Vec<NewElement>) ->
         state.waiting.push(Waiting { elements, bytes, reply });
         if !state.is_sending {
             state.is_sending = true;
-            drop(runtime.spawn(send(Sending(shared.clone()))));
+            drop(runtime.spawn(send(Sending { shared: shared.clone(), is_done: false })));
         }
     }
     let ended = || Error::unavailable("the runtime that pushed this has ended").ambiguous().at(&shared.key);
@@ -79,11 +79,18 @@ pub(crate) fn give_ids(elements: &mut [NewElement]) {
 }
 
 /// The task that sends. If it ends with its runtime, the calls that wait are answered, and the next one starts a task.
-struct Sending(Arc<Shared>);
+struct Sending {
+    shared: Arc<Shared>,
+    /// Whether nothing waits. Then another task may send already.
+    is_done: bool,
+}
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        let mut state = self.0.sender.state();
+        if self.is_done {
+            return;
+        }
+        let mut state = self.shared.sender.state();
         (state.is_sending, state.bytes) = (false, 0);
         let dropped = take(&mut state.waiting);
         drop(state);
@@ -91,13 +98,14 @@ impl Drop for Sending {
     }
 }
 
-async fn send(sending: Sending) {
-    let shared = &sending.0;
+async fn send(mut sending: Sending) {
+    let shared = sending.shared.clone();
     loop {
         // The tasks that are ready add their elements.
         tokio::task::yield_now().await;
         let mut calls = shared.sender.next();
         if calls.is_empty() {
+            sending.is_done = true;
             return;
         }
         let elements = calls.iter_mut().flat_map(|call| {
@@ -107,7 +115,7 @@ async fn send(sending: Sending) {
             elements
         });
         let push = Push { queue: shared.key.clone(), elements: elements.collect() };
-        match repeat(shared, &push).await {
+        match repeat(&shared, &push).await {
             Ok(pushed) => {
                 let mut pushed = pushed.into_iter();
                 for call in calls {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use bandog_core::{Clock, Error, ErrorKind, Key, Result, queues::Queues};
 use bandog_sync::Client;
 
-use crate::waiting::Sender;
+use crate::waiting::{Results, Sender};
 
 /// A queue of a client.
 pub(crate) struct Shared {
@@ -15,6 +15,8 @@ pub(crate) struct Shared {
     /// The length of the client's prefix.
     prefix: usize,
     pub(crate) sender: Sender,
+    /// The calls that wait for results.
+    pub(crate) results: Results,
 }
 
 impl Shared {
@@ -31,7 +33,14 @@ impl Shared {
         })?;
         let key = client.key(name)?;
         let prefix = key.as_str().len() - name.len();
-        Ok(Arc::new(Self { client: client.clone(), queues, key, prefix, sender: Sender::default() }))
+        Ok(Arc::new(Self {
+            client: client.clone(),
+            queues,
+            key,
+            prefix,
+            sender: Sender::default(),
+            results: Results::default(),
+        }))
     }
 
     /// The name without the prefix of the client.

@@ -1,10 +1,10 @@
-//! The pushes of a queue that wait for the next request.
+//! The pushes of a queue that wait for the next request, and the calls that wait for results.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bandog_core::{
     Result,
-    queues::{NewElement, Pushed},
+    queues::{ElementId, NewElement, Outcome, Pushed},
 };
 use tokio::sync::oneshot;
 
@@ -51,5 +51,43 @@ impl Sender {
         state.bytes -= next.iter().map(|waiting| waiting.bytes).sum::<usize>();
         state.is_sending = !next.is_empty();
         next
+    }
+}
+
+/// The calls that wait for results. One task asks for them; it ends when no call waits.
+#[derive(Debug, Default)]
+pub(crate) struct Results(Mutex<ResultsState>);
+
+#[derive(Debug, Default)]
+pub(crate) struct ResultsState {
+    pub(crate) calls: Vec<(ElementId, oneshot::Sender<Result<Option<Outcome>>>)>,
+    pub(crate) is_asking: bool,
+}
+
+impl Results {
+    pub(crate) fn state(&self) -> MutexGuard<'_, ResultsState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ids of the calls whose callers are there.
+    pub(crate) fn wanted(&self) -> Vec<ElementId> {
+        let mut state = self.state();
+        state.calls.retain(|(_, reply)| !reply.is_closed());
+        let mut ids: Vec<_> = state.calls.iter().map(|(id, _)| *id).collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+
+    /// Answers the calls for this element.
+    pub(crate) fn answer(&self, id: ElementId, outcome: &Result<Option<Outcome>>) {
+        let mut state = self.state();
+        let (answered, waiting) = std::mem::take(&mut state.calls).into_iter().partition(|(of, _)| *of == id);
+        state.calls = waiting;
+        drop(state);
+        let answered: Vec<(ElementId, oneshot::Sender<Result<Option<Outcome>>>)> = answered;
+        for (_, reply) in answered {
+            let _ = reply.send(outcome.clone());
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     Backoff, Delivery,
     delivery::{Link, shortened},
     keeper::{self, Start, Stop},
-    options::Options,
+    options::{Options, Slots},
     shared::{Shared, decode},
 };
 
@@ -27,7 +27,8 @@ pub struct Workers<T, C = TextJson> {
 impl<T, C: Codec> Workers<T, C> {
     pub(crate) fn new(shared: &Arc<Shared>, codec: C, slots: u32) -> Self {
         let (lease, drain) = (Duration::from_secs(30), Duration::from_secs(30));
-        let options = Options { slots, lease, deliveries: 5, backoff: Backoff::default(), drain };
+        let backoff = Backoff::default();
+        let options = Options { slots, shared: None, lease, deliveries: 5, backoff, drain };
         Self { shared: shared.clone(), codec, options, types: PhantomData }
     }
 
@@ -56,6 +57,12 @@ impl<T, C: Codec> Workers<T, C> {
         self
     }
 
+    /// Shares slots with other workers.
+    pub(crate) fn sharing(mut self, slots: Arc<Slots>) -> Self {
+        self.options.shared = Some(slots);
+        self
+    }
+
     /// Starts the workers, on the runtime of the caller. `handle` is called with each delivery, and its future is a task of
     /// its own.
     ///
@@ -70,6 +77,22 @@ impl<T, C: Codec> Workers<T, C> {
     where
         F: Fn(Delivery<T>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+        T: Send + Sync + 'static,
+        C: Decode<T>,
+    {
+        self.answer(move |delivery| {
+            let handled = handle(delivery);
+            async move { handled.await.map(|()| Vec::new()) }
+        })
+    }
+
+    /// As [`Workers::run`]; the bytes are the result of the element, which its pusher can get
+    /// ([`WorkQueue::result`](crate::WorkQueue::result)).
+    pub fn answer<F, Fut, E>(self, handle: F) -> Running
+    where
+        F: Fn(Delivery<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<u8>, E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
         T: Send + Sync + 'static,
         C: Decode<T>,
@@ -94,7 +117,7 @@ impl<T, C: Codec> Workers<T, C> {
                     result = call.catch_unwind() => result,
                 };
                 let error = match result {
-                    Ok(Ok(())) => return link.end(SettleEnd::Done(Vec::new())),
+                    Ok(Ok(result)) => return link.end(SettleEnd::Done(result)),
                     Ok(Err(error)) => described(&*error.into()),
                     Err(panic) => panicked(&*panic),
                 };

@@ -1,6 +1,7 @@
 //! Tests of work queues.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+mod executing;
 mod kit;
 mod pushing;
 mod settling;

@@ -1,0 +1,458 @@
+//! Executors: named tasks, which other programs submit and these programs run.
+
+use std::collections::HashMap;
+use std::{
+    fmt,
+    future::IntoFuture,
+    marker::PhantomData,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use bandog_codec::{Bytes, Decode, Encode, TextJson};
+use bandog_core::{
+    Error, ErrorKind, Result,
+    queues::{Change, ElementId, ElementRow, Outcome},
+};
+use bandog_sync::Client;
+use futures_util::future::BoxFuture;
+
+use crate::{
+    Backoff, Delivery,
+    new::Push,
+    options::Slots,
+    results,
+    shared::{Shared, decode},
+    workers::{Running, Workers},
+};
+
+/// The time for which results are kept, unless something else is said.
+const KEEP: Duration = Duration::from_secs(3600);
+
+/// Runs tasks by name in other programs. Created by [`ClientWork::executor`](crate::ClientWork::executor). Clones are the
+/// same executor.
+///
+/// A task is a function with the attribute [`task`](https://docs.rs/bandog/latest/bandog/attr.task.html). Each task has a work
+/// queue of its own, `NAME/TASK`: calls of a task that no program knows yet wait in it.
+#[derive(Clone)]
+pub struct Executor {
+    client: Client,
+    name: Arc<str>,
+    /// The queue of each task.
+    queues: Arc<Mutex<HashMap<String, Arc<Shared>>>>,
+}
+
+/// A task with its arguments, for [`Executor::submit`]. Made by the attribute `task`.
+#[derive(Debug)]
+pub struct TaskCall<R> {
+    task: &'static str,
+    payload: Result<Vec<u8>>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> TaskCall<R> {
+    /// A call of the task with this name. Its arguments are written as JSON.
+    pub fn new<A>(task: &'static str, args: &A) -> Self
+    where
+        TextJson: Encode<A>,
+    {
+        let mut payload = Vec::new();
+        let encoded = TextJson.encode(args, &mut payload);
+        let payload = encoded.map(|()| payload).map_err(|error| Error::misused(error.to_string()));
+        Self { task, payload, result: PhantomData }
+    }
+}
+
+/// What a task knows of its run: the id, the attempt, the fence and so on.
+pub type TaskRun = Delivery<()>;
+
+type Answered = BoxFuture<'static, Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>>>;
+
+/// A task that a program can run. Made by the attribute `task`.
+#[derive(Clone)]
+pub struct TaskHandler {
+    task: &'static str,
+    deliveries: u32,
+    backoff: Backoff,
+    timeout: Option<Duration>,
+    handle: Arc<dyn Fn(Delivery<Vec<u8>>) -> Answered + Send + Sync>,
+}
+
+impl TaskHandler {
+    /// Runs the task with this name by this function.
+    pub fn new<A, R, F, Fut, E>(task: &'static str, handle: F) -> Self
+    where
+        F: Fn(TaskRun, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+        TextJson: Decode<A> + Encode<R>,
+    {
+        let handle = move |delivery: Delivery<Vec<u8>>| -> Answered {
+            let args = match decode::<A, _>(&TextJson, &delivery) {
+                Ok(args) => args,
+                // Not repeated: a newer version may know the arguments.
+                Err(error) => {
+                    return Box::pin(
+                        async move { delivery.fail(&error).await.map(|()| Vec::new()).map_err(Into::into) },
+                    );
+                }
+            };
+            let result = handle(delivery.without_value(), args);
+            Box::pin(async move {
+                let result = result.await.map_err(Into::into)?;
+                let mut bytes = Vec::new();
+                TextJson.encode(&result, &mut bytes)?;
+                Ok(bytes)
+            })
+        };
+        Self { task, deliveries: 5, backoff: Backoff::default(), timeout: None, handle: Arc::new(handle) }
+    }
+
+    /// The number of deliveries after which a failed call is dead. Default: 5.
+    #[must_use]
+    pub fn deliveries(self, deliveries: u32) -> Self {
+        Self { deliveries, ..self }
+    }
+
+    /// The time after which a failed call comes again. Default: that of [`Backoff`].
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// The time after which a run fails: its future is dropped. Default: none.
+    #[must_use]
+    pub fn timeout(self, time: Duration) -> Self {
+        Self { timeout: Some(time), ..self }
+    }
+}
+
+impl Executor {
+    pub(crate) fn new(client: &Client, name: &str) -> Result<Self> {
+        Shared::new(client, name)?; // The store has work queues, and the name is allowed.
+        Ok(Self { client: client.clone(), name: name.into(), queues: Arc::default() })
+    }
+
+    /// The name, without the prefix of the client.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The queue of a task.
+    fn queue(&self, task: &str) -> Result<Arc<Shared>> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(task) {
+            return Ok(queue.clone());
+        }
+        let queue = Shared::new(&self.client, &format!("{}/{task}", self.name))?;
+        queues.insert(task.to_owned(), queue.clone());
+        Ok(queue)
+    }
+
+    /// Submits a call, when this is awaited.
+    pub fn submit<R>(&self, call: TaskCall<R>) -> Submit<R> {
+        let push = self.queue(call.task).map(|queue| Push::new(&queue, call.payload).keep_result(KEEP));
+        Submit { push, result: PhantomData }
+    }
+
+    /// A call that was submitted before, by the name of its task and its id.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused`: the name is not allowed.
+    pub fn submitted<R>(&self, task: &str, id: ElementId) -> Result<Submitted<R>> {
+        Ok(Submitted { queue: self.queue(task)?, id, result: PhantomData })
+    }
+
+    /// Workers of this program: they run this number of tasks at the same time, at least 1.
+    pub fn workers(&self, slots: u32) -> TaskWorkers {
+        let (lease, drain) = (Duration::from_secs(30), Duration::from_secs(30));
+        TaskWorkers { executor: self.clone(), slots, lease, drain, tasks: Vec::new() }
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The tasks that a program runs. Created by [`Executor::workers`].
+#[must_use = "tasks do not run until they are started"]
+pub struct TaskWorkers {
+    executor: Executor,
+    slots: u32,
+    lease: Duration,
+    drain: Duration,
+    tasks: Vec<TaskHandler>,
+}
+
+impl TaskWorkers {
+    /// Runs this task.
+    pub fn task(mut self, handler: TaskHandler) -> Self {
+        self.tasks.push(handler);
+        self
+    }
+
+    /// As [`Workers::lease`](crate::Workers::lease).
+    pub fn lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// As [`Workers::drain`](crate::Workers::drain).
+    pub fn drain(self, drain: Duration) -> Self {
+        Self { drain, ..self }
+    }
+
+    /// Starts, on the runtime of the caller.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused`: there is no task, or two have the same name, or an option is not allowed.
+    pub fn start(self) -> Result<RunningTasks> {
+        let Self { executor, slots, lease, drain, tasks } = self;
+        if tasks.is_empty() {
+            return Err(Error::misused(format!("the executor {} has no task; add one with task(…)", executor.name)));
+        }
+        let all = Slots::new(slots);
+        let mut running = Vec::with_capacity(tasks.len());
+        for (at, handler) in tasks.iter().enumerate() {
+            if tasks[..at].iter().any(|other| other.task == handler.task) {
+                return Err(Error::misused(format!("the executor {} has two tasks {:?}", executor.name, handler.task)));
+            }
+            let TaskHandler { task, deliveries, backoff, timeout, handle } = handler.clone();
+            let workers: Workers<Vec<u8>, Bytes> = Workers::new(&executor.queue(task)?, Bytes, slots);
+            let workers = workers.lease(lease).drain(drain).deliveries(deliveries).backoff(backoff);
+            running.push(workers.sharing(all.clone()).answer(move |delivery| limited(handle(delivery), timeout)));
+        }
+        Ok(RunningTasks(running))
+    }
+}
+
+/// Limits the time of a run.
+async fn limited(
+    run: Answered,
+    timeout: Option<Duration>,
+) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
+    match timeout {
+        Some(time) => match tokio::time::timeout(time, run).await {
+            Ok(result) => result,
+            Err(_) => Err(format!("the task did not end within {time:?}").into()),
+        },
+        None => run.await,
+    }
+}
+
+impl fmt::Debug for TaskWorkers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskWorkers")
+            .field("executor", &self.executor)
+            .field("tasks", &self.tasks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TaskHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandler").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+/// Tasks that a program runs. If it is dropped, they stop as dropped [`Running`] workers do.
+#[must_use = "dropped workers stop"]
+#[derive(Debug)]
+pub struct RunningTasks(Vec<Running>);
+
+impl RunningTasks {
+    /// Stops as [`Running::stop`].
+    ///
+    /// # Errors
+    /// As [`Running::stop`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the workers stop without waiting for tasks.
+    pub async fn stop(self) -> Result<()> {
+        let stopped = futures_util::future::join_all(self.0.into_iter().map(Running::stop)).await;
+        stopped.into_iter().collect()
+    }
+
+    /// Waits until this future resolves, or until workers end by an error; then stops as [`Running::stop`].
+    ///
+    /// # Errors
+    /// As of awaiting [`Running`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the workers stop without waiting for tasks.
+    pub async fn until(self, stop: impl Future) -> Result<()> {
+        let (stopping, stopped) = tokio::sync::watch::channel(());
+        let each = self.0.into_iter().map(|running| {
+            let mut stopped = stopped.clone();
+            // An error of one stops all: the sender is dropped.
+            running.until(async move { stopped.changed().await })
+        });
+        let all = futures_util::future::try_join_all(each);
+        let stop = async {
+            stop.await;
+            drop(stopping);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            ended = all => ended.map(drop),
+            () = stop => Ok(()),
+        }
+    }
+}
+
+/// A call that is submitted when this is awaited. Created by [`Executor::submit`]. Errors and cancel safety are those of
+/// [`Push`].
+#[must_use = "a call is submitted when this is awaited"]
+#[derive(Debug)]
+pub struct Submit<R> {
+    pub(crate) push: Result<Push>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> Submit<R> {
+    fn with(self, set: impl FnOnce(Push) -> Push) -> Self {
+        Self { push: self.push.map(set), ..self }
+    }
+
+    /// As [`Push::after`].
+    pub fn after(self, delay: Duration) -> Self {
+        self.with(|push| push.after(delay))
+    }
+
+    /// As [`Push::at`].
+    pub fn at(self, time: SystemTime) -> Self {
+        self.with(|push| push.at(time))
+    }
+
+    /// As [`Push::priority`].
+    pub fn priority(self, priority: u8) -> Self {
+        self.with(|push| push.priority(priority))
+    }
+
+    /// As [`Push::once`].
+    pub fn once(self, id: impl AsRef<str>, window: Duration) -> Self {
+        self.with(|push| push.once(id, window))
+    }
+
+    /// As [`Push::key`]: calls of the same task with the same key run one after another.
+    pub fn key(self, key: impl AsRef<str>) -> Self {
+        self.with(|push| push.key(key))
+    }
+
+    /// The time for which the result is kept after the end. Default: 1 h.
+    pub fn keep_result(self, time: Duration) -> Self {
+        self.with(|push| push.keep_result(time))
+    }
+}
+
+impl<R: 'static> IntoFuture for Submit<R> {
+    type Output = Result<Submitted<R>>;
+    type IntoFuture = BoxFuture<'static, Result<Submitted<R>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let push = self.push?;
+            let queue = push.shared.clone();
+            Ok(Submitted { queue, id: push.await?.id, result: PhantomData })
+        })
+    }
+}
+
+/// A call that was submitted.
+#[derive(Debug)]
+pub struct Submitted<R> {
+    queue: Arc<Shared>,
+    id: ElementId,
+    result: PhantomData<fn() -> R>,
+}
+
+/// Why a call has no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// It has not ended in this time.
+    Late,
+    /// It has failed too often; the text is its last error. An operator can retry it.
+    Failed(String),
+    /// It was cancelled.
+    Cancelled,
+    /// The store has failed, the call is not known (`ErrorKind::Lost`), or its result cannot be read.
+    Store(Error),
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late => f.write_str("the task has not ended in time"),
+            Self::Failed(error) => write!(f, "the task has failed: {error}"),
+            Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TaskError {}
+
+impl<R> Submitted<R> {
+    /// The id, with which [`Executor::submitted`] finds the call again.
+    pub fn id(&self) -> ElementId {
+        self.id
+    }
+
+    /// The result. Waits for it for at most this time.
+    ///
+    /// # Errors
+    /// [`TaskError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn result(&self, at_most: Duration) -> Result<R, TaskError>
+    where
+        TextJson: Decode<R>,
+    {
+        match results::wait(&self.queue, self.id, at_most).await.map_err(TaskError::Store)? {
+            None => Err(TaskError::Late),
+            Some(Outcome::Done(bytes)) => decode(&TextJson, &bytes).map_err(TaskError::Store),
+            Some(Outcome::Failed(error)) => Err(TaskError::Failed(error)),
+            Some(Outcome::Cancelled) => Err(TaskError::Cancelled),
+        }
+    }
+
+    /// What the call is doing. None: it has ended, and its result is not kept.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Unavailable`: the store has not answered in time.
+    /// - `ErrorKind::Denied`: the user lacks a right.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn status(&self) -> Result<Option<ElementRow>> {
+        let found =
+            self.queue.queues.find(&self.queue.key, &[self.id]).await.map_err(|error| error.at(&self.queue.key))?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    /// Cancels the call: it is not begun, or its future is dropped at its next await. Returns whether it had not ended.
+    ///
+    /// # Errors
+    /// As [`Submitted::status`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the call may be cancelled.
+    pub async fn cancel(&self) -> Result<bool> {
+        let change = Change::Remove(vec![self.id]);
+        let removed = self.queue.queues.change(&self.queue.key, &change).await;
+        Ok(removed.map_err(|error| error.at(&self.queue.key))? > 0)
+    }
+}
+
+impl From<TaskError> for Error {
+    fn from(error: TaskError) -> Self {
+        match error {
+            TaskError::Store(error) => error,
+            TaskError::Late => Self::unavailable("the task has not ended in time"),
+            failed => Self::new(ErrorKind::Lost, failed.to_string()),
+        }
+    }
+}
