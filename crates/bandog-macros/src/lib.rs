@@ -8,8 +8,10 @@ mod keys;
 mod kind;
 mod locked;
 mod none;
+mod remote;
 mod scheduled;
 mod signature;
+mod task;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -287,6 +289,96 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn cached(attribute: TokenStream, function: TokenStream) -> TokenStream {
     expanded_or_error(cached::expand(attribute.into(), function.clone().into()), function)
+}
+
+/// Makes a task of a function: programs submit calls of it to an executor, and other programs run them.
+///
+/// ```
+/// use bandog::work::{ClientWork, TaskRun};
+/// use std::time::Duration;
+///
+/// #[derive(Clone)]
+/// struct Shop {
+///     currency: &'static str,
+/// }
+///
+/// #[bandog::task(deliveries = 5, timeout = "2m")]
+/// async fn charge(run: TaskRun, cents: u32, shop: Shop) -> Result<String, std::io::Error> {
+///     Ok(format!("{cents} {} at attempt {}", shop.currency, run.attempt()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let billing = bandog::connect("memory:").await?.executor("billing")?;
+/// let workers = billing.workers(32).task(charge::on(Shop { currency: "EUR" })).start()?; // in one program
+///
+/// let task = billing.submit(charge::with(&1250)).await?; // in another one
+/// assert_eq!(task.result(Duration::from_secs(60)).await?, "1250 EUR at attempt 1");
+/// workers.stop().await?;
+/// # Ok(()) }
+/// ```
+///
+/// | key | value | default |
+/// |---|---|---|
+/// | `name` | the name of the task, which both programs must have in common | that of the function |
+/// | `deliveries` | the number of runs after which a call that fails is dead | 5 |
+/// | `timeout` | the time after which a run fails: its future is dropped | none |
+///
+/// # The function
+/// It is an `async fn`. The first parameter may be the run ([`TaskRun`](https://docs.rs/bandog/latest/bandog/work/type.TaskRun.html)).
+/// The next one has the arguments of a call, which are written as JSON: `Serialize + DeserializeOwned`. All others are values
+/// of the program, given to `on` and cloned for each run. It returns `Result<R, E>` or `R`, with
+/// `R: Serialize + DeserializeOwned` and `E: Into<Box<dyn Error + Send + Sync>>`.
+///
+/// The name of the function becomes that of a type, with the functions `with(&args)` and `on(values…)`.
+#[proc_macro_attribute]
+pub fn task(attribute: TokenStream, function: TokenStream) -> TokenStream {
+    expanded_or_error(task::expand(attribute.into(), function.clone().into()), function)
+}
+
+/// Makes a remote service of a trait: a client that calls its methods, and a service that runs them in another program.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// #[bandog::remote(name = "stock.v1")]
+/// trait Stock {
+///     /// Reserves pieces. Returns the number of those that are left.
+///     async fn reserve(&self, sku: String, pieces: u32) -> Result<u32, String>;
+/// }
+///
+/// struct Shop;
+///
+/// impl Stock for Shop {
+///     async fn reserve(&self, sku: String, pieces: u32) -> Result<u32, String> {
+///         10_u32.checked_sub(pieces).ok_or(format!("there are not {pieces} of {sku}"))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = bandog::connect("memory:").await?;
+/// let server = StockService::of(Shop).serve(&client, 16)?; // in one program
+///
+/// let stock = StockClient::over(&client)?.within(Duration::from_secs(1)); // in another one
+/// assert_eq!(stock.reserve("A-7".to_owned(), 3).await?, 7);
+/// assert!(stock.reserve("A-7".to_owned(), 30).await.is_err());
+/// server.stop().await?;
+/// # Ok(()) }
+/// ```
+///
+/// `name` is that of the service, which both programs must have in common.
+///
+/// # The trait
+/// Its methods are `async fn` with `&self` and owned parameters, and return `Result<T, E>`. Parameters, values and errors are
+/// written as JSON: `Serialize + DeserializeOwned`. The methods of the client return the same with
+/// [`CallError`](https://docs.rs/bandog/latest/bandog/work/enum.CallError.html) around the error.
+///
+/// A call is begun at most once. Its deadline travels with it: a server does not begin it later.
+///
+/// # Cancel safety
+/// If the future of a call is dropped, the call is cancelled: it is not begun, or the future of the method is dropped.
+#[proc_macro_attribute]
+pub fn remote(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expanded_or_error(remote::expand(attribute.into(), item.clone().into()), item)
 }
 
 /// Declares a job: a function that a scheduler runs. The times at which the job is due are its ticks. Each tick runs

@@ -30,6 +30,7 @@ mod keeper;
 mod new;
 mod options;
 mod queue;
+mod remote;
 mod results;
 mod sender;
 mod shared;
@@ -47,5 +48,12 @@ pub use self::{
     executor::{Executor, RunningTasks, Submit, Submitted, TaskCall, TaskError, TaskHandler, TaskRun, TaskWorkers},
     new::{Push, PushAll},
     queue::{ClientWork, WorkQueue},
+    remote::{CallError, RemoteCalls, Service},
     workers::{Running, Workers},
 };
+
+/// For the code that the attribute `remote` generates.
+#[doc(hidden)]
+pub mod __remote {
+    pub use crate::remote::{Dispatch, answer};
+}

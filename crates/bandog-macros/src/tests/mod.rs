@@ -6,6 +6,7 @@ mod cached;
 mod fuzz;
 mod locked;
 mod scheduled;
+mod work;
 
 use proc_macro2::TokenStream;
 

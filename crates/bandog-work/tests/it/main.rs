@@ -4,5 +4,6 @@
 mod executing;
 mod kit;
 mod pushing;
+mod remote;
 mod settling;
 mod stopping;
