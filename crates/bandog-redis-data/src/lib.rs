@@ -25,6 +25,7 @@ mod names;
 mod objects;
 mod pack;
 mod pages;
+mod queues;
 mod read;
 mod scripts;
 

@@ -145,6 +145,34 @@ pub(crate) fn cache_generation(name: &str, part: u8) -> String {
     format!("bandog:cache:{name}:{{{part}}}")
 }
 
+/// The keys of a work queue, in the order of its scripts.
+pub(crate) fn work(name: &str) -> [String; 14] {
+    let prefix = own("bandog:work", name);
+    WORK.map(|part| format!("{prefix}:{part}"))
+}
+
+const WORK: [&str; 14] = [
+    "elements", "bodies", "ready", "delayed", "taken", "dead", "blocked", "order", "kept", "expiry", "settings",
+    "fence", "idle", "workers",
+];
+
+/// The channel of a taker of a work queue.
+pub(crate) fn work_taker(name: &str, taker: u64) -> String {
+    format!("{}:taker:{taker:016x}", own("bandog:work", name))
+}
+
+/// The channel of the client that has pushed elements with results to a work queue.
+pub(crate) fn work_results(name: &str, client: u64) -> String {
+    format!("{}:results:{client:016x}", own("bandog:work", name))
+}
+
+/// The work queue that has this key, and which of its keys it is.
+pub(crate) fn work_of(key: &str) -> Option<(&str, &str)> {
+    let (rest, part) = key.strip_prefix("bandog:work:")?.rsplit_once(':')?;
+    let name = rest.strip_prefix(':').or_else(|| rest.strip_prefix('{')?.strip_suffix('}'))?;
+    Some((name, part))
+}
+
 /// The keys of an object.
 pub(crate) struct Whole {
     /// First the keys that show that the object exists, then the others that have its ttl, then those that have a ttl of
@@ -262,6 +290,16 @@ mod tests {
             }
         }
         assert_eq!([cache_entry(b"63}x"), cache_entry(b"x}:k"), cache_entry(b"63")], [None, None, None]);
+    }
+
+    #[test]
+    fn the_keys_of_a_work_queue_lead_to_it() {
+        for name in ["q", "a b", "a{b}", "{b}c", "a:b", "a}b", ":"] {
+            for (key, part) in work(name).iter().zip(WORK) {
+                assert_eq!((work_of(key), is_object(key)), (Some((name, part)), false), "{key}");
+            }
+        }
+        assert_eq!([work_of("bandog:work:x"), work_of("bandog:taken:{q}:ready")], [None, None]);
     }
 
     #[test]

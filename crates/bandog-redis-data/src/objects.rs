@@ -48,16 +48,21 @@ impl RedisObjects {
                 let is_elsewhere = |key: &String| slot(key.as_bytes()) != home;
                 match &command {
                     Command::Script { keys, .. } if self.servers.is_cluster() && keys.iter().any(is_elsewhere) => {
-                        Err(Error::misused(
-                            "the name has a brace without a part in braces, so the keys of the object are in several \
-                             slots of the cluster; use a name without braces, or with a part in braces",
-                        ))
+                        Err(several_slots())
                     }
                     _ => Ok(command),
                 }
             }
         }
     }
+}
+
+/// The error of a name whose keys are in several slots of a cluster.
+pub(crate) fn several_slots() -> Error {
+    Error::misused(
+        "the name has a brace without a part in braces, so the keys of the object are in several slots of the cluster; use a \
+         name without braces, or with a part in braces",
+    )
 }
 
 #[async_trait]

@@ -6,7 +6,7 @@ use bandog_core::{
     ClientId, Error, Key, Pattern, Result,
     structures::{Cursor, ObjectRow, ObjectState, Page, Part, Structure, Values},
 };
-use bandog_redis_net::{Keys, ScriptForm, Servers, redis_glob, slot};
+use bandog_redis_net::{Keys, Master, ScriptForm, Servers, redis_glob, slot};
 use redis::{Cmd, Pipeline, Value};
 
 use crate::{
@@ -66,35 +66,19 @@ fn bad_cursor() -> Error {
     Error::misused("the cursor does not belong to this page")
 }
 
-/// A page of the objects whose names match. The cursor is the number of the master, a space and the cursor of Redis.
+/// A page of the objects whose names match.
 pub(crate) async fn objects(
     servers: &Servers,
     pattern: &Pattern,
-    Cursor(from): &Cursor,
+    from: &Cursor,
     about: usize,
 ) -> Result<(Vec<ObjectRow>, Option<Cursor>)> {
-    let (at, cursor) = match from.split_once(' ') {
-        Some((at, cursor)) => (at.parse().map_err(|_| bad_cursor())?, cursor),
-        None if from.is_empty() => (0, "0"),
-        None => return Err(bad_cursor()),
-    };
-    let masters = servers.masters().await?;
-    let Some(master) = masters.get(at) else { return Ok((Vec::new(), None)) };
-    let mut scan = Pipeline::with_capacity(1);
     // The names of helper keys contain the name of their object.
-    scan.cmd("SCAN").arg(cursor).arg("MATCH").arg(format!("*{}*", redis_glob(pattern))).arg("COUNT").arg(about.max(1));
-    let reply = read::checked(master.link().call(scan).await?.into_iter().next().unwrap_or(Value::Nil))?;
-    let Ok([next, names]) = <[Value; 2]>::try_from(read::each(reply)?) else { return Err(bad_cursor()) };
-    let next = String::from_utf8(read::bytes(next)?).map_err(|_| bad_cursor())?;
-    let next = match (next.as_str(), at + 1 < masters.len()) {
-        ("0", true) => Some(format!("{} 0", at + 1)),
-        ("0", false) => None,
-        (cursor, _) => Some(format!("{at} {cursor}")),
-    };
+    let glob = format!("*{}*", redis_glob(pattern));
+    let masters = servers.masters().await?;
+    let Some((_, names, next)) = scan(&masters, &glob, from, about).await? else { return Ok((Vec::new(), None)) };
     let (mut found, mut caches) = (Vec::new(), BTreeMap::<String, u64>::new());
-    for name in read::each(names)? {
-        // Keys that are not text are those of other programs.
-        let Ok(name) = String::from_utf8(read::bytes(name)?) else { continue };
+    for name in names {
         if let Some(cache) = names::cache_of_entry(&name) {
             if pattern.matches(cache) {
                 *caches.entry(cache.to_owned()).or_default() += 1;
@@ -119,7 +103,73 @@ pub(crate) async fn objects(
     let cache =
         |(name, size)| Some(ObjectRow { key: Key::new(name).ok()?, structure: Structure::Cache, size, ttl: None });
     rows.extend(caches.into_iter().filter_map(cache));
-    Ok((rows, next.map(Cursor)))
+    Ok((rows, next))
+}
+
+/// A page of the work queues whose names match.
+pub(crate) async fn queues(
+    servers: &Servers,
+    pattern: &Pattern,
+    from: &Cursor,
+    about: usize,
+) -> Result<(Vec<Key>, Option<Cursor>)> {
+    let glob = format!("bandog:work:*{}*", redis_glob(pattern));
+    let masters = servers.masters().await?;
+    let Some((master, keys, next)) = scan(&masters, &glob, from, about).await? else { return Ok((Vec::new(), None)) };
+    let (mut found, mut with_settings, mut exist) = (Vec::new(), Vec::new(), Pipeline::new());
+    for key in &keys {
+        match names::work_of(key).filter(|(name, _)| pattern.matches(name)) {
+            Some((name, "elements")) => found.push(name),
+            Some((name, "settings")) => {
+                let [elements, ..] = names::work(name);
+                exist.cmd("EXISTS").arg(elements);
+                with_settings.push(name);
+            }
+            _ => {}
+        }
+    }
+    if !with_settings.is_empty() {
+        let replies = master.link().call(exist).await?;
+        for (name, reply) in with_settings.into_iter().zip(replies) {
+            // A queue with elements is found by the key of these.
+            if read::int(&read::checked(reply)?)? == 0 {
+                found.push(name);
+            }
+        }
+    }
+    Ok((found.into_iter().filter_map(|name| Key::new(name).ok()).collect(), next))
+}
+
+/// A page of the keys of all masters that match a glob, the master that has them, and the cursor of the next page. None: there
+/// is no such master. The cursor is the number of the master, a space and the cursor of Redis.
+async fn scan<'m>(
+    masters: &'m [Master<'_>],
+    glob: &str,
+    Cursor(from): &Cursor,
+    about: usize,
+) -> Result<Option<(&'m Master<'m>, Vec<String>, Option<Cursor>)>> {
+    let (at, cursor) = match from.split_once(' ') {
+        Some((at, cursor)) => (at.parse().map_err(|_| bad_cursor())?, cursor),
+        None if from.is_empty() => (0, "0"),
+        None => return Err(bad_cursor()),
+    };
+    let Some(master) = masters.get(at) else { return Ok(None) };
+    let mut scan = Pipeline::with_capacity(1);
+    scan.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(about.max(1));
+    let reply = read::checked(master.link().call(scan).await?.into_iter().next().unwrap_or(Value::Nil))?;
+    let Ok([next, keys]) = <[Value; 2]>::try_from(read::each(reply)?) else { return Err(bad_cursor()) };
+    let next = String::from_utf8(read::bytes(next)?).map_err(|_| bad_cursor())?;
+    let next = match (next.as_str(), at + 1 < masters.len()) {
+        ("0", true) => Some(format!("{} 0", at + 1)),
+        ("0", false) => None,
+        (cursor, _) => Some(format!("{at} {cursor}")),
+    };
+    let mut texts = Vec::new();
+    for key in read::each(keys)? {
+        // Keys that are not text are those of other programs.
+        texts.extend(String::from_utf8(read::bytes(key)?).ok());
+    }
+    Ok(Some((master, texts, next.map(Cursor))))
 }
 
 /// The object with this name, and what its helper keys show in addition.

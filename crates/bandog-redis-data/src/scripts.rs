@@ -22,6 +22,12 @@ pub(crate) struct All {
     pub(crate) timed: Script,
     pub(crate) value: Script,
     pub(crate) whole: Script,
+    pub(crate) work_change: Script,
+    pub(crate) work_extend: Script,
+    pub(crate) work_push: Script,
+    pub(crate) work_settle: Script,
+    pub(crate) work_show: Script,
+    pub(crate) work_take: Script,
 }
 
 /// A script with the shared functions before it.
@@ -48,6 +54,12 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
     timed: script!("timed"),
     value: script!("value"),
     whole: script!("whole"),
+    work_change: script!("work/rows" "work/rules" "work/change"),
+    work_extend: script!("work/rows" "work/extend"),
+    work_push: script!("work/rows" "work/rules" "work/push"),
+    work_settle: script!("work/rows" "work/rules" "work/settle"),
+    work_show: script!("work/rows" "work/show"),
+    work_take: script!("work/rows" "work/rules" "work/take"),
 });
 
 /// The scripts that each connection loads.
@@ -69,10 +81,36 @@ pub(crate) fn all() -> Scripts {
         timed,
         value,
         whole,
+        work_change,
+        work_extend,
+        work_push,
+        work_settle,
+        work_show,
+        work_take,
     } = &*SCRIPTS;
     [
-        answer, bits, bloom, cache, describe, field_ttl, hidden, ids, journal, list, map, multimap, take, timed, value,
+        answer,
+        bits,
+        bloom,
+        cache,
+        describe,
+        field_ttl,
+        hidden,
+        ids,
+        journal,
+        list,
+        map,
+        multimap,
+        take,
+        timed,
+        value,
         whole,
+        work_change,
+        work_extend,
+        work_push,
+        work_settle,
+        work_show,
+        work_take,
     ]
     .into_iter()
     .collect()

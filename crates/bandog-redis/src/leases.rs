@@ -19,7 +19,7 @@ use bandog_core::{
     Subscription, Verdict, messages::Sink,
 };
 #[cfg(feature = "grid")]
-use bandog_core::{messages::Messages, structures::Structures};
+use bandog_core::{messages::Messages, queues::Queues, structures::Structures};
 use bandog_redis_net::{Keys, ScriptForm, Servers, reply};
 use redis::{Pipeline, Value};
 
@@ -172,6 +172,11 @@ impl Backend for Redis {
 
     #[cfg(feature = "grid")]
     fn messages(&self) -> Option<Arc<dyn Messages>> {
+        Some(self.objects.clone())
+    }
+
+    #[cfg(feature = "grid")]
+    fn queues(&self) -> Option<Arc<dyn Queues>> {
         Some(self.objects.clone())
     }
 }

@@ -7,10 +7,11 @@ mod foreign;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use bandog_conformance::{messages::MessageWorld, objects::ObjectWorld};
+use bandog_conformance::{messages::MessageWorld, objects::ObjectWorld, queues::QueueWorld};
 use bandog_core::{
     Key,
     messages::{Channel, Channels, Messages},
+    queues::Queues,
     structures::Structures,
 };
 use bandog_redis_data::RedisObjects;
@@ -112,12 +113,36 @@ impl MessageWorld for Cluster {
     }
 }
 
+#[async_trait]
+impl QueueWorld for Single {
+    async fn start() -> Self {
+        Self(RedisServer::start())
+    }
+
+    fn queues(&self) -> Arc<dyn Queues> {
+        at(&self.0.url())
+    }
+}
+
+#[async_trait]
+impl QueueWorld for Cluster {
+    async fn start() -> Self {
+        Self(RedisCluster::start(3, 0))
+    }
+
+    fn queues(&self) -> Arc<dyn Queues> {
+        at(&self.0.url())
+    }
+}
+
 mod single {
     bandog_conformance::message_conformance!(super::Single);
     bandog_conformance::object_conformance!(super::Single);
+    bandog_conformance::queue_conformance!(super::Single);
 }
 
 mod cluster {
     bandog_conformance::message_conformance!(super::Cluster);
     bandog_conformance::object_conformance!(super::Cluster);
+    bandog_conformance::queue_conformance!(super::Cluster);
 }

@@ -1,0 +1,82 @@
+-- Changes a work queue, for operators.
+--
+-- KEYS and ARGV[1]: see `rows`
+-- ARGV[2] the verb
+-- Reply: the number of changed elements
+local MAX_CHANGES = 1000
+local verb, count = ARGV[2], 0
+-- A server whose memory is full refuses a script that begins with a write that needs memory.
+redis.call('ZREM', taken, '')
+
+if verb == 'settings' then
+    -- ARGV[3..] the fields and their values. A rate keeps the time of its next delivery
+    local next_delivery, has_rate = redis.call('HGET', settings, 'next'), false
+    redis.call('DEL', settings)
+    for at = 3, #ARGV, 2 do
+        redis.call('HSET', settings, ARGV[at], ARGV[at + 1])
+        has_rate = has_rate or ARGV[at] == 'deliveries'
+    end
+    if next_delivery and has_rate then redis.call('HSET', settings, 'next', next_delivery) end
+    rings = true
+elseif verb == 'pause' then
+    redis.call('HSET', settings, 'paused', '1')
+    rings = true
+elseif verb == 'continue' then
+    redis.call('HDEL', settings, 'paused')
+    rings = true
+elseif verb == 'retry' or verb == 'remove' then
+    -- ARGV[3..] the ids. None: the first dead ones
+    local ids = {}
+    for at = 3, #ARGV do ids[#ids + 1] = ARGV[at] end
+    if verb == 'retry' and #ids == 0 then ids = redis.call('ZRANGE', dead, 0, MAX_CHANGES - 1) end
+    load(ids)
+    for _, id in ipairs(ids) do
+        local element = find(id)
+        if element and verb == 'retry' then
+            if element.phase == 'x' then
+                element.attempt, element.place = 0, now
+                element.flags = with(element.flags, IS_CANCELLED, false)
+                admit(element)
+                update(element)
+                forget_fields[#forget_fields + 1] = 'r' .. id
+                count = count + 1
+            end
+        elseif element then
+            count = count + 1
+            if element.phase == 't' then
+                element.flags = with(element.flags, IS_CANCELLED, true)
+                update(element)
+            else
+                finish(element, 'c', '')
+            end
+        end
+    end
+    rings = rings or verb == 'retry'
+elseif verb == 'purge' then
+    -- ARGV[3] the phase
+    local members = redis.call('ZRANGE', sets[ARGV[3]], 0, MAX_CHANGES - 1)
+    local ids = {}
+    for at, member in ipairs(members) do ids[at] = member:sub(-33) end
+    load(ids)
+    for at, id in ipairs(ids) do
+        local element = find(id)
+        if element then
+            finish(element, 'c', '')
+            count = count + 1
+        else
+            redis.call('ZREM', sets[ARGV[3]], members[at])
+        end
+    end
+else
+    -- ARGV[3] the worker, ARGV[4] its row, ARGV[5] the time for which it is shown
+    local ends = after(now, ARGV[5])
+    redis.call('ZREMRANGEBYSCORE', workers, '-inf', digits(now))
+    keep('w' .. ARGV[3], ARGV[4], ends)
+    redis.call('ZADD', workers, digits(ends), ARGV[3])
+    set_ttl(workers, ends)
+    flush()
+    forget(100)
+end
+flush()
+notify()
+return count

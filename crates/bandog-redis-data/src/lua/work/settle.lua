@@ -1,0 +1,51 @@
+-- Ends deliveries of a work queue.
+--
+-- KEYS and ARGV[1]: see `rows`
+-- ARGV[2..] for each delivery the id, the way it ends (d: done, r: retry, f: failed, h: handed back) and the fence, and a
+-- text: the result, the delay in 16 digits and the error, the error, or nothing
+-- Reply: for each delivery 0 if it is applied, 1 if the element is absent, 2 if a later delivery has begun
+-- A server whose memory is full refuses a script that begins with a write that needs memory. But this one frees it.
+redis.call('ZREM', taken, '')
+local ids, answers = {}, {}
+for at = 2, #ARGV, 3 do ids[#ids + 1] = ARGV[at] end
+load(ids)
+
+local function settle(element, fence, kind, text)
+    if not element then return 1 end
+    if element.fence ~= fence then return 2 end
+    local is_dead, is_taken = element.phase == 'x', element.phase == 't'
+    if kind == 'd' then
+        -- Also after the end of the lease, because no later delivery has begun.
+        finish(element, 'd', text)
+    elseif kind == 'f' then
+        if not is_dead then die(element, text) end
+    elseif is_dead then
+        return 2
+    elseif is_taken then -- If not, it was settled before, or its lease has ended.
+        if has(element.flags, IS_CANCELLED) then
+            finish(element, 'c', '')
+        elseif kind == 'r' then
+            element.place, element.by = after(now, text:sub(1, 16)), NOBODY
+            admit_head(element)
+            set_error(element, text:sub(17))
+            set_progress(element, nil)
+            update(element)
+            rings = true
+        else
+            element.attempt = math.max(0, element.attempt - 1)
+            give_back(element)
+            rings = true
+        end
+    end
+    return 0
+end
+
+for at, id in ipairs(ids) do
+    local end_of = ARGV[3 * at]
+    answers[at] = settle(find(id), tonumber(end_of:sub(2)), end_of:sub(1, 1), ARGV[3 * at + 1])
+end
+flush()
+-- The takers that the limit has kept out.
+if redis.call('HEXISTS', settings, 'concurrency') == 1 and redis.call('EXISTS', ready) == 1 then rings = true end
+notify()
+return answers

@@ -1,0 +1,146 @@
+//! The work queues of a Redis store.
+//!
+//! An operation is one script, so it is atomic. The scripts follow the rules of [`bandog_core::queues::rules`], and read the
+//! time of the server. The keys of the queue `N` are `bandog:work:{N}:…`, all in one slot of a cluster; `lua/work/rows.lua`
+//! says what they contain. No script reads a number of elements that depends on how many the queue has.
+//!
+//! A take that gets fewer elements than it has asked for registers its taker as idle for 2 s. A script that makes elements
+//! ready sends a message to the idle taker that has asked last, and a take after which more elements are ready does so too.
+
+mod answers;
+mod calls;
+
+use async_trait::async_trait;
+use bandog_core::{
+    Error, Key, Notifier, Pattern, Result, Subscription,
+    messages::Sink,
+    queues::{
+        Bell, Change, ElementId, ElementRow, Extend, Extended, Phase, Push, Pushed, QueueStatus, Queues, Settle,
+        Settled, Take, Taken,
+    },
+    structures::Cursor,
+};
+use bandog_redis_net::{Keys, ScriptForm, Servers, slot};
+use redis::{Pipeline, Value};
+
+use crate::{RedisObjects, command::Command, names, objects, pages, read};
+
+/// Maximum number of elements on a page.
+const MAX_PAGE: usize = 1000;
+
+#[async_trait]
+impl Queues for RedisObjects {
+    async fn push(&self, pushes: &[Push]) -> Vec<Result<Vec<Pushed>>> {
+        let tries = tries(&self.servers);
+        let replies = send(&self.servers, pushes.iter().map(|push| (&push.queue, calls::push(push, tries)))).await;
+        let answer = |(push, reply): (&Push, Result<Value>)| {
+            reply.and_then(|reply| answers::pushed(push, reply)).map_err(|error| error.at(&push.queue))
+        };
+        pushes.iter().zip(replies).map(answer).collect()
+    }
+
+    async fn take(&self, takes: &[Take]) -> Vec<Result<Taken>> {
+        let tries = tries(&self.servers);
+        let replies = send(&self.servers, takes.iter().map(|take| (&take.queue, calls::take(take, tries)))).await;
+        let answer = |(take, reply): (&Take, Result<Value>)| {
+            reply.and_then(answers::taken).map_err(|error| error.at(&take.queue))
+        };
+        takes.iter().zip(replies).map(answer).collect()
+    }
+
+    async fn extend(&self, extend: &Extend) -> Result<Vec<Extended>> {
+        self.ask(&extend.queue, calls::extend(extend), answers::extended).await
+    }
+
+    async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>> {
+        let call = calls::settle(queue, settles, tries(&self.servers));
+        self.ask(queue, call, answers::settled).await
+    }
+
+    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
+        self.ask(queue, calls::find(queue, ids), answers::rows).await
+    }
+
+    async fn status(&self, queue: &Key) -> Result<QueueStatus> {
+        self.ask(queue, calls::status(queue), answers::status).await
+    }
+
+    async fn elements(
+        &self,
+        queue: &Key,
+        phase: Phase,
+        Cursor(from): &Cursor,
+        about: usize,
+    ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
+        let about = about.clamp(1, MAX_PAGE);
+        let Some(call) = calls::page(queue, phase, from, about) else { return Ok((Vec::new(), None)) };
+        self.ask(queue, call, |reply| answers::page(phase, about, reply)).await
+    }
+
+    async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {
+        let Some(call) = calls::change(queue, change, tries(&self.servers)) else { return Ok(0) };
+        self.ask(queue, call, |reply| read::unsigned(&reply)).await
+    }
+
+    async fn queues(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<(Vec<Key>, Option<Cursor>)> {
+        pages::queues(&self.servers, pattern, from, about).await
+    }
+
+    async fn subscribe_bell(&self, bell: &Bell, notifier: Notifier) -> Result<Subscription> {
+        let (queue, channel) = match bell {
+            Bell::Ready { queue, taker } => (queue, names::work_taker(queue.as_str(), *taker)),
+            Bell::Results { queue, client } => (queue, names::work_results(queue.as_str(), *client)),
+        };
+        self.servers.subscribe(&channel, Sink::of(notifier)).await.map_err(|error| error.at(queue))
+    }
+}
+
+impl RedisObjects {
+    /// The answer to one call.
+    async fn ask<T>(&self, queue: &Key, call: Command, read: impl FnOnce(Value) -> Result<T> + Send) -> Result<T> {
+        let reply = send(&self.servers, [(queue, call)].into_iter()).await.pop().unwrap_or_else(|| Err(missing()));
+        reply.and_then(read).map_err(|error| error.at(queue))
+    }
+}
+
+/// The number of takers to which a script may send a message until one of them receives it.
+fn tries(servers: &Servers) -> u8 {
+    if servers.counts_all_receivers() { 8 } else { 1 }
+}
+
+/// The replies to these calls of scripts, in one round trip to each server.
+async fn send<'k>(servers: &Servers, calls: impl Iterator<Item = (&'k Key, Command)>) -> Vec<Result<Value>> {
+    let calls: Vec<Result<Command>> = calls.map(|(queue, call)| checked(servers, queue, call)).collect();
+    let sent: Vec<&Command> = calls.iter().flatten().collect();
+    if sent.is_empty() {
+        return calls.into_iter().map(|call| call.and_then(|_| Err(missing()))).collect();
+    }
+    let pack = |form: ScriptForm| {
+        let mut pipe = Pipeline::with_capacity(sent.len());
+        sent.iter().for_each(|call| _ = pipe.add_command(call.in_form(form)));
+        pipe
+    };
+    let mut replies: Vec<Result<Value>> = match servers.call_scripts(servers.deadline(), Keys::OfScripts, pack).await {
+        Ok(replies) => replies.into_iter().collect(),
+        Err(error) => vec![Err(error); sent.len()],
+    };
+    replies.resize_with(sent.len(), || Err(missing()));
+    let mut replies = replies.into_iter();
+    let reply = |call: Result<Command>| {
+        call.and_then(|_| replies.next().unwrap_or_else(|| Err(missing()))).and_then(read::checked)
+    };
+    calls.into_iter().map(reply).collect()
+}
+
+/// Refuses a queue whose keys would be in several slots of a cluster.
+fn checked(servers: &Servers, queue: &Key, call: Command) -> Result<Command> {
+    let [first, second, ..] = names::work(queue.as_str());
+    if servers.is_cluster() && slot(first.as_bytes()) != slot(second.as_bytes()) {
+        return Err(objects::several_slots());
+    }
+    Ok(call)
+}
+
+fn missing() -> Error {
+    Error::unavailable("Redis has not answered each operation").ambiguous()
+}

@@ -1,0 +1,166 @@
+//! The calls of the scripts of work queues.
+
+use std::time::Duration;
+
+use bandog_core::{
+    Key,
+    queues::{
+        Change, ElementId, Extend, NewElement, Phase, Push, QueueSettings, Rate, Settle, SettleEnd, Take, When, rules,
+        write_worker_row,
+    },
+};
+use bandog_redis_net::Script;
+
+use crate::{command::Command, names, scripts::SCRIPTS};
+
+/// The latest time in a script, whose numbers have 53 bits: in the year 2255.
+const LATEST: u64 = (1 << 53) - 1;
+
+/// A call of a script of this queue. `tries`: see `rows.lua`.
+fn call(script: &'static Script, queue: &Key, tries: u8) -> Command {
+    Command::script(script, names::work(queue.as_str())).arg(tries)
+}
+
+pub(super) fn push(push: &Push, tries: u8) -> Command {
+    let command = call(&SCRIPTS.work_push, &push.queue, tries).arg(micros(rules::REMEMBER_PUSH));
+    push.elements
+        .iter()
+        .fold(command, |command, element| command.arg(id(element.id)).arg(&element.payload[..]).arg(options(element)))
+}
+
+/// The options of an element, in the form of `push.lua`.
+fn options(element: &NewElement) -> Vec<u8> {
+    let NewElement { id: _, payload: _, when, priority, order_key, once, keep_result, before, waits_for } = element;
+    let is_plain = *when == When::Now
+        && priority.get() == 0
+        && order_key.is_none()
+        && once.is_none()
+        && keep_result.is_none()
+        && before.is_none()
+        && *waits_for == 0;
+    if is_plain {
+        return Vec::new();
+    }
+    let (sort, time) = match when {
+        When::Now => (0, 0),
+        When::After(delay) => (1, micros(*delay)),
+        When::At(time) => (2, rules::wall_micros(*time).min(LATEST)),
+    };
+    let (once, window) = once.as_ref().map_or(("", 0), |once| (&*once.id, micros(once.window)));
+    let before = before.map(id).unwrap_or_default();
+    let mut bytes = vec![priority.get()];
+    bytes.extend(keep_result.map_or(0, |time| micros(time).min(LATEST - 1) + 1).to_be_bytes());
+    bytes.extend(waits_for.to_be_bytes());
+    bytes.push(sort);
+    bytes.extend(time.to_be_bytes());
+    bytes.extend(window.to_be_bytes());
+    bytes.extend([length(once), length(&before)]);
+    bytes.extend([once, &before, order_key.as_deref().unwrap_or_default()].concat().into_bytes());
+    bytes
+}
+
+/// The length of a text of at most 255 bytes.
+fn length(text: &str) -> u8 {
+    u8::try_from(text.len()).unwrap_or(u8::MAX)
+}
+
+pub(super) fn take(take: &Take, tries: u8) -> Command {
+    let Take { queue, id, is_repeated, at_most, lease, deliveries } = take;
+    let bytes = [id.taker.to_be_bytes(), id.number.to_be_bytes()].concat();
+    call(&SCRIPTS.work_take, queue, tries)
+        .arg(format!("{:016x}", id.taker))
+        .arg(bytes)
+        .arg(u8::from(*is_repeated))
+        .arg(*at_most)
+        .arg(micros(*lease))
+        .arg(*deliveries)
+}
+
+pub(super) fn extend(extend: &Extend) -> Command {
+    let command = call(&SCRIPTS.work_extend, &extend.queue, 0).arg(micros(extend.lease));
+    extend.deliveries.iter().fold(command, |command, (delivery, progress)| {
+        let progress = progress.as_ref().map_or(String::new(), |text| format!("={text}"));
+        command.arg(id(delivery.id)).arg(delivery.fence.get()).arg(progress)
+    })
+}
+
+pub(super) fn settle(queue: &Key, settles: &[Settle], tries: u8) -> Command {
+    let command = call(&SCRIPTS.work_settle, queue, tries);
+    settles.iter().fold(command, |command, Settle { delivery, end }| {
+        let (kind, text) = match end {
+            SettleEnd::Done(result) => ('d', result.clone()),
+            SettleEnd::Retry(after, error) => ('r', format!("{:016}{error}", micros(*after)).into_bytes()),
+            SettleEnd::Fail(error) => ('f', error.clone().into_bytes()),
+            SettleEnd::HandBack => ('h', Vec::new()),
+        };
+        command.arg(id(delivery.id)).arg(format!("{kind}{}", delivery.fence.get())).arg(text)
+    })
+}
+
+pub(super) fn find(queue: &Key, ids: &[ElementId]) -> Command {
+    call(&SCRIPTS.work_show, queue, 0).arg("find").args(ids.iter().map(|each| id(*each)))
+}
+
+pub(super) fn status(queue: &Key) -> Command {
+    call(&SCRIPTS.work_show, queue, 0).arg("status")
+}
+
+/// None: no element of a queue is in this phase.
+pub(super) fn page(queue: &Key, phase: Phase, from: &str, about: usize) -> Option<Command> {
+    Some(call(&SCRIPTS.work_show, queue, 0).arg("page").arg(letter(phase)?).arg(about).arg(from))
+}
+
+/// The letter of a phase in the scripts.
+pub(super) fn letter(phase: Phase) -> Option<&'static str> {
+    match phase {
+        Phase::Ready => Some("r"),
+        Phase::Delayed => Some("d"),
+        Phase::Blocked => Some("b"),
+        Phase::Taken => Some("t"),
+        Phase::Dead => Some("x"),
+        Phase::Ended => None,
+    }
+}
+
+/// None: nothing is to be changed.
+pub(super) fn change(queue: &Key, change: &Change, tries: u8) -> Option<Command> {
+    let command = call(&SCRIPTS.work_change, queue, tries);
+    Some(match change {
+        Change::Settings(settings) => command.arg("settings").args(fields(settings)),
+        Change::Pause(true) => command.arg("pause"),
+        Change::Pause(false) => command.arg("continue"),
+        Change::Retry(ids) => command.arg("retry").args(ids.iter().map(|each| id(*each))),
+        Change::Remove(ids) => command.arg("remove").args(ids.iter().map(|each| id(*each))),
+        Change::Purge(Phase::Taken) => return None,
+        Change::Purge(phase) => command.arg("purge").arg(letter(*phase)?),
+        Change::Worker(worker, keep) => {
+            command.arg("worker").arg(format!("{:016x}", worker.id)).arg(write_worker_row(worker)).arg(micros(*keep))
+        }
+    })
+}
+
+/// The fields of the settings that are not the default, each with its value.
+fn fields(settings: &QueueSettings) -> Vec<String> {
+    let QueueSettings { is_paused, concurrency, rate } = settings;
+    let mut fields = Vec::new();
+    if *is_paused {
+        fields.extend(["paused".to_owned(), "1".to_owned()]);
+    }
+    if let Some(limit) = concurrency {
+        fields.extend(["concurrency".to_owned(), limit.to_string()]);
+    }
+    if let Some(Rate { deliveries, per }) = rate {
+        fields.extend(["deliveries".to_owned(), deliveries.to_string(), "per".to_owned(), micros(*per).to_string()]);
+    }
+    fields
+}
+
+/// An id in the scripts: texts sort as the ids do.
+fn id(ElementId { client, number }: ElementId) -> String {
+    format!("{client:016x}-{number:016x}")
+}
+
+/// A time in µs, rounded up.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1000)).unwrap_or(LATEST).min(LATEST)
+}
