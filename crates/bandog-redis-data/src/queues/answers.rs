@@ -86,25 +86,28 @@ pub(super) fn pushed(push: &Push, reply: Value) -> Result<Vec<Pushed>> {
 }
 
 pub(super) fn taken(reply: Value) -> Result<Taken> {
-    let mut parts = each(reply)?.into_iter();
-    let mut number = || parts.next().ok_or_else(unexpected).and_then(|value| int(&value));
-    let (has_more, next, died, now) = (number()? == 1, number()?, number()?, number()?);
-    let mut elements = Vec::with_capacity(parts.len() / 4);
-    while let Some(first) = parts.next() {
-        let mut next = || parts.next().ok_or_else(unexpected);
-        let (state, payload, error) = (bytes(next()?)?, bytes(next()?)?, text(next()?)?);
-        let state = State::read(&state)?;
-        elements.push(Delivered {
-            id: id(first)?,
-            fence: Fence::new(state.fence),
-            attempt: state.attempt,
-            payload,
-            age: since(state.pushed, now.unsigned_abs()),
-            error,
-        });
+    let Ok([has_more, next, died, now, ids, states, payloads, errors]) = <[Value; 8]>::try_from(each(reply)?) else {
+        return Err(unexpected());
+    };
+    let (now, next) = (unsigned(&now)?, u64::try_from(int(&next)?).ok().map(Duration::from_micros));
+    let (ids, states, payloads) = (each(ids)?, each(states)?, each(payloads)?);
+    if states.len() != ids.len() || payloads.len() != ids.len() {
+        return Err(unexpected());
     }
-    let next = u64::try_from(next).ok().map(Duration::from_micros);
-    Ok(Taken { elements, has_more, next, died: u32::try_from(died).unwrap_or(u32::MAX) })
+    let mut elements = Vec::with_capacity(ids.len());
+    for ((first, state), payload) in ids.into_iter().zip(states).zip(payloads) {
+        let State { fence, attempt, pushed, .. } = State::read(&bytes(state)?)?;
+        let payload = optional(payload)?.unwrap_or_default();
+        let age = since(pushed, now);
+        elements.push(Delivered { id: id(first)?, fence: Fence::new(fence), attempt, payload, age, error: None });
+    }
+    let mut errors = each(errors)?.into_iter();
+    while let (Some(at), Some(error)) = (errors.next(), errors.next()) {
+        let at = usize::try_from(int(&at)?).ok().and_then(|at| at.checked_sub(1));
+        let element = at.and_then(|at| elements.get_mut(at)).ok_or_else(unexpected)?;
+        element.error = text(error)?;
+    }
+    Ok(Taken { elements, has_more: int(&has_more)? == 1, next, died: u32::try_from(int(&died)?).unwrap_or(u32::MAX) })
 }
 
 pub(super) fn extended(reply: Value) -> Result<Vec<Extended>> {

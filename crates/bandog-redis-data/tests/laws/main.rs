@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod foreign;
+mod work;
 
 use std::{sync::Arc, time::Duration};
 

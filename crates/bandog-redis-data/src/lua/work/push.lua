@@ -7,7 +7,7 @@
 -- after, 2: at), the window of its own id, the lengths of this id and of the id of the element that waits for it, the two
 -- ids, and the key of order
 -- Reply: for each element 1 if it is new, or the id of the one that was pushed before
-local is_repeated = redis.call('HEXISTS', kept, 'p' .. ARGV[3]) == 1
+local is_repeated = redis.call('ZSCORE', expiry, 'p' .. ARGV[3]) ~= false
 local answers, is_ready = {}, false
 
 local function state_with(priority, keep_time, following, key)
@@ -73,7 +73,7 @@ for at = 3, #ARGV, 3 do
     end
     answers[#answers + 1] = answer
 end
-if not is_repeated then keep('p' .. ARGV[3], '', after(now, ARGV[2])) end
+if not is_repeated then keep('p' .. ARGV[3], nil, after(now, ARGV[2])) end
 rings = is_ready
 flush()
 forget(math.max(100, 2 * #answers))

@@ -7,9 +7,10 @@
 -- KEYS[4] delayed, KEYS[5] taken, KEYS[6] dead, KEYS[7] blocked: sorted sets of ids; the scores are `at`
 -- KEYS[8] order: a sorted set with the score 0, for each key of order: its length in a byte, the key, and '0' if an element
 -- with it is ready, delayed or taken, and '1', the time and the id for each blocked one whose predecessors are done
--- KEYS[9] kept: a hash, what is kept for a time: 'o' and an id of the user, 'p' and the first id of a push, 'r' and the id of
--- an element with a result, 't' and a take, 'w' and a worker
--- KEYS[10] expiry: a sorted set of the fields of `kept`; the scores are the times until which they are kept
+-- KEYS[9] kept: a hash, what is kept for a time: 'o' and an id of the user, 'r' and the id of an element with a result, 't' and
+-- a take, 'w' and a worker
+-- KEYS[10] expiry: a sorted set of the fields of `kept`, and of 'p' and the first id for each push; the scores are the times
+-- until which they are kept
 -- KEYS[11] settings: a hash: paused, concurrency, deliveries, per (of the rate), next (the time of the next delivery)
 -- KEYS[12] the last fence
 -- KEYS[13] idle: a sorted set of takers that want elements; the scores are the times of their last takes
@@ -151,61 +152,69 @@ end
 local function set_error(element, text) set_text(element, ' e', HAS_ERROR, text) end
 local function set_progress(element, text) set_text(element, ' p', HAS_PROGRESS, text) end
 
--- Keeps a text for a time.
+-- Keeps a text, or nothing but the field, for a time.
 local function keep(field, text, ends)
-    keep_fields[#keep_fields + 1], keep_fields[#keep_fields + 2] = field, text
+    if text then keep_fields[#keep_fields + 1], keep_fields[#keep_fields + 2] = field, text end
     keep_times[#keep_times + 1], keep_times[#keep_times + 2] = ends, field
     keep_until = math.max(keep_until, ends)
 end
 
 -- A key that is kept until a time gets a ttl that is a minute longer, so that not each call sets it.
-local function set_ttl(key, ends, others)
+local function set_ttl(key, ends)
     local ttl = math.ceil((ends - now) / 1000) + 1000
-    if redis.call('PTTL', key) >= ttl then return end
-    for _, each in ipairs({key, others}) do redis.call('PEXPIRE', each, string.format('%.0f', ttl + 60000)) end
+    if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl + 60000)) end
 end
 
 -- Writes all changes: what is new before what is removed. The first command of a push needs memory, so a server whose memory
 -- is full refuses the whole push.
 local function flush()
-    send('HSET', bodies, texts)
-    local scores, members, gone = {}, {}, {}
-    for phase in pairs(sets) do scores[phase], members[phase] = {}, {} end
-    scores.r = in_ready
+    if #texts > 0 then send('HSET', bodies, texts) end
+    local scores, members, gone = {r = in_ready}, {}, {}
     for _, element in ipairs(changed) do
         local phase, at, was, was_at = element.phase, element.at, element.was, element.was_at
+        local is_removed, is_moved = element.is_removed, phase ~= was or at ~= was_at
         element.is_dirty = false
-        if element.is_removed then
+        if is_removed then
             gone[#gone + 1] = element.id
             no_texts[#no_texts + 1] = element.id
             if has(element.flags, HAS_ERROR) then no_texts[#no_texts + 1] = element.id .. ' e' end
             if has(element.flags, HAS_PROGRESS) then no_texts[#no_texts + 1] = element.id .. ' p' end
-            if was then members[was][#members[was] + 1] = member_of(element, was, was_at) end
         else
             states[#states + 1], states[#states + 2] = element.id, state_of(element)
-            if phase ~= was or at ~= was_at then
-                local list = scores[phase]
+            if is_moved then
+                local list = scores[phase] or {}
+                scores[phase] = list
                 list[#list + 1] = phase == 'r' and 0 or digits(at)
                 list[#list + 1] = member_of(element, phase, at)
-                if was and (phase ~= was or phase == 'r') then
-                    members[was][#members[was] + 1] = member_of(element, was, was_at)
-                end
             end
-            element.was, element.was_at = phase, at
         end
+        if was and (is_removed or phase ~= was or phase == 'r' and is_moved) then
+            local list = members[was] or {}
+            members[was] = list
+            list[#list + 1] = member_of(element, was, was_at)
+        end
+        element.was, element.was_at = phase, at
     end
-    send('HSET', elements, states)
+    if #states > 0 then send('HSET', elements, states) end
     for phase, list in pairs(scores) do send('ZADD', sets[phase], list) end
-    send('HSET', kept, keep_fields)
-    send('ZADD', expiry, keep_times)
-    if keep_until > 0 then set_ttl(kept, keep_until, expiry) end
+    if #keep_fields > 0 then
+        send('HSET', kept, keep_fields)
+        set_ttl(kept, keep_until)
+    end
+    if #keep_times > 0 then
+        send('ZADD', expiry, keep_times)
+        set_ttl(expiry, keep_until)
+        keep_fields, keep_times, keep_until = {}, {}, 0
+    end
     for phase, list in pairs(members) do send('ZREM', sets[phase], list) end
     send('HDEL', elements, gone)
     send('HDEL', bodies, no_texts)
-    send('HDEL', kept, forget_fields)
-    send('ZREM', expiry, forget_fields)
+    if #forget_fields > 0 then
+        send('HDEL', kept, forget_fields)
+        send('ZREM', expiry, forget_fields)
+        forget_fields = {}
+    end
     changed, states, texts, no_texts, in_ready = {}, {}, {}, {}, {}
-    keep_fields, keep_times, forget_fields, keep_until = {}, {}, {}, 0
 end
 
 -- Removes what was kept until now, at most this number.

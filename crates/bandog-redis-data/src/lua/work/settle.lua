@@ -8,7 +8,9 @@
 redis.call('ZREM', taken, '')
 local ids, answers = {}, {}
 for at = 2, #ARGV, 3 do ids[#ids + 1] = ARGV[at] end
-load(ids)
+
+-- The length of a state without a key of order and without an element that waits for it.
+local PLAIN = 68
 
 local function settle(element, fence, kind, text)
     if not element then return 1 end
@@ -40,10 +42,26 @@ local function settle(element, fence, kind, text)
     return 0
 end
 
-for at, id in ipairs(ids) do
-    local end_of = ARGV[3 * at]
-    answers[at] = settle(find(id), tonumber(end_of:sub(2)), end_of:sub(1, 1), ARGV[3 * at + 1])
+local plain = {}
+for at, state in ipairs(fetch(elements, ids)) do
+    local id, end_of, text = ids[at], ARGV[3 * at], ARGV[3 * at + 1]
+    local kind, fence, is_plain = end_of:sub(1, 1), tonumber(end_of:sub(2)), false
+    if state and kind == 'd' and #state == PLAIN then
+        -- Most elements have no options and no texts, and are done.
+        local phase, flags, _, _, _, last, _, _, _, _, keep_time = struct.unpack('>c1BI8I8I4I8c16I4BI8I8', state)
+        is_plain = phase == 't' and last == fence and keep_time == 0 and flags < HAS_ERROR and not known[id]
+    end
+    if is_plain then
+        plain[#plain + 1] = id
+        answers[at] = 0
+    else
+        if known[id] == nil then known[id] = state and read_state(id, state) end
+        answers[at] = settle(find(id), fence, kind, text)
+    end
 end
+send('ZREM', taken, plain)
+send('HDEL', elements, plain)
+send('HDEL', bodies, plain)
 flush()
 -- The takers that the limit has kept out.
 if redis.call('HEXISTS', settings, 'concurrency') == 1 and redis.call('EXISTS', ready) == 1 then rings = true end

@@ -4,40 +4,43 @@
 -- ARGV[2] the taker, ARGV[3] the take: 8 bytes of the taker and 8 of the number, ARGV[4] 1 if it is repeated
 -- ARGV[5] the maximum number, ARGV[6] the lease, ARGV[7] the number of deliveries after which an element becomes dead
 -- Reply: whether more elements are ready, the time until one may become ready or -1, the number of elements that became
--- dead, the time, and for each element its id, its state, its payload and its error
+-- dead, the time; a list each of the ids, states and payloads of the elements; and for those that have an error their positions
+-- and the errors
 local SIDE_WORK = 100
 local taker, take, at_most = ARGV[2], ARGV[3], math.min(ARGV[5], 1000)
 -- A server whose memory is full refuses a script that begins with a write that needs memory. But takes lead to less of it.
 redis.call('ZREM', idle, taker)
-local remembered_as = 't' .. take:sub(1, 8) .. string.char(take:byte(16) % 16)
+-- The last four takes of a taker are remembered.
+local remembered_as = 't' .. take:sub(1, 8) .. take:byte(16) % 4
 
-local function error_of(element)
-    return has(element.flags, HAS_ERROR) and redis.call('HGET', bodies, element.id .. ' e')
+local ids, states_of, errors = {}, {}, {}
+
+-- The reply with the elements in `ids`.
+local function reply(has_more, next_in, died)
+    return {has_more, next_in, died, now, ids, states_of, fetch(bodies, ids), errors}
 end
 
-local function deliver(reply, found)
-    local ids = {}
-    for at, element in ipairs(found) do ids[at] = element.id end
-    for at, payload in ipairs(fetch(bodies, ids)) do
-        local from, element = #reply, found[at]
-        reply[from + 1], reply[from + 2], reply[from + 3] = element.id, state_of(element), payload or ''
-        reply[from + 4] = error_of(element) or false
+-- Adds an element to the reply.
+local function deliver(id, state, flags)
+    local at = #ids + 1
+    ids[at], states_of[at] = id, state
+    if has(flags, HAS_ERROR) then
+        errors[#errors + 1], errors[#errors + 2] = at, redis.call('HGET', bodies, id .. ' e') or ''
     end
-    return reply
 end
 
 if ARGV[4] == '1' then
     local text = redis.call('HGET', kept, remembered_as)
-    local ids, found = {}, {}
+    local earlier = {}
     if text and text:sub(1, 16) == take then
-        for from = 17, #text, 33 do ids[#ids + 1] = text:sub(from, from + 32) end
+        for from = 17, #text, 33 do earlier[#earlier + 1] = text:sub(from, from + 32) end
     end
-    load(ids)
-    for _, id in ipairs(ids) do
+    load(earlier)
+    for _, id in ipairs(earlier) do
         local element = find(id)
-        if element and element.phase == 't' and element.by == take then found[#found + 1] = element end
+        if element and element.phase == 't' and element.by == take then deliver(id, state_of(element), element.flags) end
     end
-    if #found > 0 then return deliver({1, -1, 0, now}, found) end
+    if #ids > 0 then return reply(1, -1, 0) end
 end
 
 -- The score of the first member of a set. nil: it is empty.
@@ -87,56 +90,68 @@ else
     end
 end
 
-local limit, died, delivered, fence = budget, 0, {}, nil
+-- An element that was delivered too often.
+local function give_up(id)
+    local element = find(id)
+    local error_text = has(element.flags, HAS_ERROR) and redis.call('HGET', bodies, id .. ' e')
+    die(element, error_text or 'no worker has completed it in ' .. element.attempt .. ' deliveries')
+end
+
+local limit, died, deliveries = budget, 0, tonumber(ARGV[7])
+local ends, fence = after(now, ARGV[6]), budget > 0 and tonumber(redis.call('GET', last_fence) or '0')
+local score = digits(ends)
 while budget > 0 and died < SIDE_WORK do
-    local members = redis.call('ZRANGE', ready, 0, budget - 1)
+    local members, found, scores, delivered = redis.call('ZRANGE', ready, 0, budget - 1), {}, {}, {}
     if #members == 0 then break end
-    local ids = {}
-    for at, member in ipairs(members) do ids[at] = member:sub(-33) end
-    load(ids)
-    fence = fence or tonumber(redis.call('GET', last_fence) or '0')
-    local ends, score = after(now, ARGV[6]), nil
-    for at, id in ipairs(ids) do
-        local element = find(id)
-        if not element or element.phase ~= 'r' then
+    for at, member in ipairs(members) do found[at] = member:sub(18) end
+    for at, state in ipairs(fetch(elements, found)) do
+        local id = found[at]
+        local phase, flags, _, place, attempt, earlier = 'absent', nil, nil, nil, nil, nil
+        if state then phase, flags, _, place, attempt, earlier = struct.unpack('>c1BI8I8I4I8', state) end
+        if phase ~= 'r' then
             redis.call('ZREM', ready, members[at]) -- The server has evicted its state.
-        elseif element.attempt >= tonumber(ARGV[7]) then
-            local text = 'no worker has completed it in ' .. element.attempt .. ' deliveries'
-            die(element, error_of(element) or text)
+        elseif attempt >= deliveries then
+            known[id] = read_state(id, state)
+            give_up(id)
             died = died + 1
         else
-            element.attempt = element.attempt + 1
-            fence = math.max(fence + 1, element.fence + 1, now)
-            element.phase, element.at, element.fence, element.by = 't', ends, fence, take
-            update(element)
-            delivered[#delivered + 1] = element
-            budget = budget - 1
+            fence = math.max(fence + 1, earlier + 1, now)
+            -- Nothing changes for its key of order, so this does not need `update`.
+            local new = struct.pack('>c1BI8I8I4I8c16I4', 't', flags, ends, place, attempt + 1, fence, take, 0)
+            new = new .. state:sub(51)
+            states[#states + 1], states[#states + 2] = id, new
+            scores[#scores + 1], scores[#scores + 2] = score, id
+            delivered[#delivered + 1] = members[at]
+            deliver(id, new, flags)
         end
     end
-    if budget > 0 then flush() end -- The next elements are read.
-end
-if #delivered > 0 then
-    next_taken = math.min(next_taken or LATEST, delivered[1].at)
-    local names = {take}
-    for at, element in ipairs(delivered) do names[at + 1] = element.id end
-    keep(remembered_as, table.concat(names), after(now, 300000000))
-    -- Fences are times. They rise for a day also if the clock of the server is set back.
-    redis.call('SET', last_fence, digits(fence), 'PX', 86400000)
-    if interval then
-        redis.call('HSET', settings, 'next', digits(after(next_delivery, interval * #delivered)))
+    budget = budget - #delivered
+    flush()
+    send('ZADD', taken, scores)
+    if #delivered == #members then
+        redis.call('ZREMRANGEBYRANK', ready, 0, #members - 1)
+    else
+        send('ZREM', ready, delivered)
     end
 end
-flush()
+if #ids > 0 then
+    next_taken = math.min(next_taken or LATEST, ends)
+    keep(remembered_as, take .. table.concat(ids), after(now, 300000000))
+    -- Fences are times. They rise for a day also if the clock of the server is set back.
+    redis.call('SET', last_fence, digits(fence), 'PX', 86400000)
+    if interval then redis.call('HSET', settings, 'next', digits(after(next_delivery, interval * #ids))) end
+    flush()
+end
 forget(SIDE_WORK)
 
 local has_more = (limit == at_most and budget == 0 or died >= SIDE_WORK) and redis.call('EXISTS', ready) == 1
 local next_time = math.min(next_delayed or LATEST, next_taken or LATEST, wait and now + wait or LATEST)
 local next_in = (next_time == LATEST or is_paused) and -1 or math.max(0, next_time - now)
 -- A taker that could have taken more is idle.
-if #delivered < at_most and not has_more then
+if #ids < at_most and not has_more then
     redis.call('ZADD', idle, digits(now), taker)
     redis.call('PEXPIRE', idle, 5000)
 end
 rings = has_more
 notify()
-return deliver({has_more and 1 or 0, next_in, died, now}, delivered)
+return reply(has_more and 1 or 0, next_in, died)
