@@ -41,7 +41,7 @@ impl Queues for RedisObjects {
 
     async fn take(&self, takes: &[Take]) -> Vec<Result<Taken>> {
         let tries = tries(&self.servers);
-        let replies = send(&self.servers, takes.iter().map(|take| (&take.queue, calls::take(take, tries)))).await;
+        let replies = send(&self.servers, takes.iter().map(|take| (&take.queue, Ok(calls::take(take, tries))))).await;
         let answer = |(take, reply): (&Take, Result<Value>)| {
             reply.and_then(answers::taken).map_err(|error| error.at(&take.queue))
         };
@@ -98,7 +98,7 @@ impl Queues for RedisObjects {
 impl RedisObjects {
     /// The answer to one call.
     async fn ask<T>(&self, queue: &Key, call: Command, read: impl FnOnce(Value) -> Result<T> + Send) -> Result<T> {
-        let reply = send(&self.servers, [(queue, call)].into_iter()).await.pop().unwrap_or_else(|| Err(missing()));
+        let reply = send(&self.servers, [(queue, Ok(call))].into_iter()).await.pop().unwrap_or_else(|| Err(missing()));
         reply.and_then(read).map_err(|error| error.at(queue))
     }
 }
@@ -109,8 +109,8 @@ fn tries(servers: &Servers) -> u8 {
 }
 
 /// The replies to these calls of scripts, in one round trip to each server.
-async fn send<'k>(servers: &Servers, calls: impl Iterator<Item = (&'k Key, Command)>) -> Vec<Result<Value>> {
-    let calls: Vec<Result<Command>> = calls.map(|(queue, call)| checked(servers, queue, call)).collect();
+async fn send<'k>(servers: &Servers, calls: impl Iterator<Item = (&'k Key, Result<Command>)>) -> Vec<Result<Value>> {
+    let calls: Vec<Result<Command>> = calls.map(|(queue, call)| checked(servers, queue, call?)).collect();
     let sent: Vec<&Command> = calls.iter().flatten().collect();
     if sent.is_empty() {
         return calls.into_iter().map(|call| call.and_then(|_| Err(missing()))).collect();

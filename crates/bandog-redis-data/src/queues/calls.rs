@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bandog_core::{
-    Key,
+    Error, Key, Result,
     queues::{
-        Change, ElementId, Extend, NewElement, Phase, Push, QueueSettings, Rate, Settle, SettleEnd, Take, When, rules,
-        write_worker_row,
+        Change, ElementId, Extend, MAX_ORDER_KEY, NewElement, Phase, Push, QueueSettings, Rate, Settle, SettleEnd,
+        Take, When, rules, write_worker_row,
     },
 };
 use bandog_redis_net::Script;
@@ -21,11 +21,20 @@ fn call(script: &'static Script, queue: &Key, tries: u8) -> Command {
     Command::script(script, names::work(queue.as_str())).arg(tries)
 }
 
-pub(super) fn push(push: &Push, tries: u8) -> Command {
-    let command = call(&SCRIPTS.work_push, &push.queue, tries).arg(micros(rules::REMEMBER_PUSH));
-    push.elements
-        .iter()
-        .fold(command, |command, element| command.arg(id(element.id)).arg(&element.payload[..]).arg(options(element)))
+/// # Errors
+/// `Misused`: a text is too long.
+pub(super) fn push(push: &Push, tries: u8) -> Result<Command> {
+    let mut command = call(&SCRIPTS.work_push, &push.queue, tries).arg(micros(rules::REMEMBER_PUSH));
+    for element in &push.elements {
+        let texts = element.order_key.iter().chain(element.once.iter().map(|once| &once.id));
+        if texts.into_iter().any(|text| text.len() > MAX_ORDER_KEY) {
+            return Err(Error::misused(format!(
+                "a key of order or an id of the user has more than {MAX_ORDER_KEY} bytes"
+            )));
+        }
+        command = command.arg(id(element.id)).arg(&element.payload[..]).arg(options(element));
+    }
+    Ok(command)
 }
 
 /// The options of an element, in the form of `push.lua`.

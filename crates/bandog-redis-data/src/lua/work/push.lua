@@ -7,6 +7,7 @@
 -- after, 2: at), the window of its own id, the lengths of this id and of the id of the element that waits for it, the two
 -- ids, and the key of order
 -- Reply: for each element 1 if it is new, or the id of the one that was pushed before
+if not ARGV[3] then return {} end
 local is_repeated = redis.call('ZSCORE', expiry, 'p' .. ARGV[3]) ~= false
 local answers, is_ready = {}, false
 

@@ -22,6 +22,7 @@ local elements, bodies, ready, delayed, taken, dead, blocked, order, kept, expir
     unpack(KEYS)
 local sets = {r = ready, d = delayed, b = blocked, t = taken, x = dead}
 local now = micros()
+local IDLE_FOR = 2000000
 local LATEST, IS_CANCELLED, HAS_ERROR, HAS_PROGRESS, NOBODY = 2 ^ 53 - 1, 1, 2, 4, ('\0'):rep(16)
 
 local function after(time, delay) return math.min(time + delay, LATEST) end
@@ -165,8 +166,9 @@ local function set_ttl(key, ends)
     if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl + 60000)) end
 end
 
--- Writes all changes: what is new before what is removed. The first command of a push needs memory, so a server whose memory
--- is full refuses the whole push.
+-- Writes all changes: the new places, the states, and then what is removed. If the user lacks a right, the script ends at the
+-- first command that is refused, and the element is still at one of its places. The first command of a push needs memory, so
+-- a server whose memory is full refuses the whole push.
 local function flush()
     if #texts > 0 then send('HSET', bodies, texts) end
     local scores, members, gone = {r = in_ready}, {}, {}
@@ -195,8 +197,8 @@ local function flush()
         end
         element.was, element.was_at = phase, at
     end
-    if #states > 0 then send('HSET', elements, states) end
     for phase, list in pairs(scores) do send('ZADD', sets[phase], list) end
+    if #states > 0 then send('HSET', elements, states) end
     if #keep_fields > 0 then
         send('HSET', kept, keep_fields)
         set_ttl(kept, keep_until)
@@ -233,7 +235,7 @@ local function notify()
     for _ = 1, rings and tonumber(ARGV[1]) or 0 do
         local found = redis.call('ZREVRANGE', idle, 0, 0, 'WITHSCORES')
         if #found == 0 then return end
-        if tonumber(found[2]) < now - 2000000 then
+        if tonumber(found[2]) < now - IDLE_FOR then
             redis.call('DEL', idle)
             return
         end

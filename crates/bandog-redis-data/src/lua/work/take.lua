@@ -47,14 +47,14 @@ end
 local function first_of(set) return tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) end
 
 -- Makes elements ready whose delay or lease has ended.
-local function due(set)
+local function due(set, phase)
     local ids = redis.call('ZRANGEBYSCORE', set, '-inf', digits(now), 'LIMIT', 0, SIDE_WORK)
     load(ids)
     for _, id in ipairs(ids) do
         local element = find(id)
-        if not element then
-            redis.call('ZREM', set, id) -- The server has evicted it.
-        elseif set == taken and has(element.flags, IS_CANCELLED) then
+        if not element or element.phase ~= phase then
+            redis.call('ZREM', set, id) -- The server has evicted its state, or a right was missing.
+        elseif phase == 't' and has(element.flags, IS_CANCELLED) then
             finish(element, 'c', '')
         else
             give_back(element)
@@ -63,8 +63,8 @@ local function due(set)
 end
 local next_delayed, next_taken = first_of(delayed), first_of(taken)
 local is_delayed_due, is_taken_due = next_delayed and next_delayed <= now, next_taken and next_taken <= now
-if is_delayed_due then due(delayed) end
-if is_taken_due then due(taken) end
+if is_delayed_due then due(delayed, 'd') end
+if is_taken_due then due(taken, 't') end
 if is_delayed_due or is_taken_due then
     flush()
     next_delayed, next_taken = first_of(delayed), first_of(taken)
@@ -126,8 +126,8 @@ while budget > 0 and died < SIDE_WORK do
         end
     end
     budget = budget - #delivered
-    flush()
     send('ZADD', taken, scores)
+    flush()
     if #delivered == #members then
         redis.call('ZREMRANGEBYRANK', ready, 0, #members - 1)
     else
@@ -149,6 +149,7 @@ local next_time = math.min(next_delayed or LATEST, next_taken or LATEST, wait an
 local next_in = (next_time == LATEST or is_paused) and -1 or math.max(0, next_time - now)
 -- A taker that could have taken more is idle.
 if #ids < at_most and not has_more then
+    redis.call('ZREMRANGEBYSCORE', idle, '-inf', digits(now - IDLE_FOR))
     redis.call('ZADD', idle, digits(now), taker)
     redis.call('PEXPIRE', idle, 5000)
 end
