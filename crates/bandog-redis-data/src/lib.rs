@@ -1,5 +1,5 @@
 //! Objects of bandog's grid on Redis: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets and Bloom
-//! filters, with the keys, types and bytes of Redisson 4.7.
+//! filters, with the keys, types and bytes of Redisson 4.7; and work queues.
 //!
 //! An operation is one command or one script, so it is atomic. Elements that are taken out of a list, a set or a sorted set
 //! stay in Redis until they are done, in keys of bandog's own beside Redisson's: `bandog:taken:{name}`,
@@ -11,6 +11,9 @@
 //! do.
 //!
 //! [`TimedOp::Evict`]: bandog_core::structures::TimedOp::Evict
+//!
+//! Work queues ([`Queues`](bandog_core::queues::Queues)) are a layout of bandog's own: the keys `bandog:work:{name}:…`, which
+//! `docs/redis-keys.md` of the repository lists. Their scripts are in `lua/work`.
 //!
 //! Messages are published on channels with PUBLISH or SPUBLISH, as Redisson's topics do.
 //!
