@@ -13,7 +13,7 @@ use bandog_core::{
     ErrorKind,
     queues::{Change, Extended, NewElement, OnceId, Queues, Settle, SettleEnd, Settled, Take, Taken},
 };
-use bandog_testkit::{RedisServer, eventually_async};
+use bandog_testkit::{RedisCluster, RedisServer, eventually_async, moves};
 
 use super::kit::{
     HOUR, SOON, delivery, done, extend, impatient, new, push, push_of, queue, settle, take, take_of, texts,
@@ -129,18 +129,14 @@ async fn calls_without_an_answer_are_repeated() {
     assert_eq!(answers, [Settled::Absent; 2]);
 }
 
-/// Connections are killed again and again. Each call is repeated until it has an answer.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_connections_neither_lose_nor_repeat_an_element() {
-    const ELEMENTS: usize = 600;
-    let server = Arc::new(RedisServer::start());
-    let url = server.url();
+/// Pushes, takes and settles elements until all are done, while `fault` happens again and again. Each call is repeated until
+/// it has an answer. Each element is delivered once.
+async fn completes_each_element_once(url: &str, elements: u32, mut fault: impl FnMut() + Send + 'static) {
     let pusher = tokio::spawn({
-        let store = at(&url);
+        let store = at(url);
         async move {
-            for chunk in 0..ELEMENTS / 6 {
-                let elements = (0..6).map(|at| new(&(chunk * 6 + at).to_string())).collect();
-                let pushes = push_of(elements);
+            for chunk in 0..elements / 6 {
+                let pushes = push_of((0..6).map(|at| new(&(chunk * 6 + at).to_string())).collect());
                 while store.push(&pushes).await.remove(0).is_err() {}
             }
         }
@@ -148,10 +144,10 @@ async fn killed_connections_neither_lose_nor_repeat_an_element() {
     let done_count = Arc::new(AtomicU32::new(0));
     let workers: Vec<_> = (1..=3_u64)
         .map(|taker| {
-            let (store, done_count) = (at(&url), done_count.clone());
+            let (store, done_count) = (at(url), done_count.clone());
             tokio::spawn(async move {
                 let mut seen = Vec::new();
-                while done_count.load(Ordering::SeqCst) < u32::try_from(ELEMENTS).unwrap() {
+                while done_count.load(Ordering::SeqCst) < elements {
                     let mut take = take_of(taker, 7);
                     let taken = loop {
                         match store.take(std::slice::from_ref(&take)).await.remove(0) {
@@ -170,14 +166,11 @@ async fn killed_connections_neither_lose_nor_repeat_an_element() {
             })
         })
         .collect();
-    let faults = tokio::spawn({
-        let (server, done_count) = (server.clone(), done_count.clone());
-        async move {
-            while done_count.load(Ordering::SeqCst) < u32::try_from(ELEMENTS).unwrap() {
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(2..30))).await;
-                server.kill_clients();
-            }
+    let faults = tokio::task::spawn_blocking(move || {
+        while done_count.load(Ordering::SeqCst) < elements {
+            fault();
         }
+        fault // It has the servers, which the last calls need.
     });
     let mut counts = BTreeMap::<String, u32>::new();
     for worker in workers {
@@ -186,6 +179,28 @@ async fn killed_connections_neither_lose_nor_repeat_an_element() {
         }
     }
     pusher.await.unwrap();
-    faults.await.unwrap();
-    assert!(counts.len() == ELEMENTS && counts.values().all(|count| *count == 1), "{counts:?}");
+    drop(faults.await.unwrap());
+    assert!(counts.len() == elements as usize && counts.values().all(|count| *count == 1), "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_connections_neither_lose_nor_repeat_an_element() {
+    let server = RedisServer::start();
+    completes_each_element_once(&server.url(), 600, move || {
+        std::thread::sleep(Duration::from_millis(fastrand::u64(2..30)));
+        server.kill_clients();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_moving_slot_neither_loses_nor_repeats_an_element() {
+    let cluster = RedisCluster::start(3, 0);
+    let (url, mut at) = (cluster.url(), 0);
+    completes_each_element_once(&url, 3000, move || {
+        at = (at + 1) % 3;
+        moves::move_names(&cluster, &["q".to_owned()], &cluster[at], Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(fastrand::u64(2..100)));
+    })
+    .await;
 }
