@@ -97,7 +97,7 @@ pub async fn elements_that_failed_for_good_are_dead<W: QueueWorld>(world: &W) {
     assert!(dead.iter().all(|row| row.error.as_deref() == Some("no such card") && row.attempt == 1), "{dead:?}");
     assert_eq!(dead[0].payload, b"a");
 
-    assert_eq!(ours.change(Change::Retry(vec![taken[1].id])).await, 1);
+    assert_eq!(ours.change(Change::Retry(vec![taken[1].id, taken[1].id])).await, 1);
     assert_eq!(ours.change(Change::Retry(vec![taken[1].id])).await, 0);
     let again = ours.take_one().await;
     assert_eq!((again.id, again.attempt), (taken[1].id, 1));

@@ -1,7 +1,7 @@
 //! What the operations on a work queue do to its rows.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, SystemTime},
 };
 
@@ -40,7 +40,8 @@ pub fn wall_micros(time: SystemTime) -> u64 {
 /// Those of the store, as in all functions of this module.
 pub fn push<R: Rows>(rows: &mut R, elements: &[NewElement], now: Now) -> Result<Vec<Pushed>, R::Error> {
     let Some(first) = elements.first() else { return Ok(Vec::new()) };
-    rows.forget(now.wall, SIDE_WORK)?;
+    // More than the push adds: itself, ids and results.
+    rows.forget(now.wall, SIDE_WORK.max(elements.len() * 3))?;
     let is_repeated = rows.was_pushed(first.id)?;
     let mut answers = Vec::with_capacity(elements.len());
     let mut is_ready = false;
@@ -526,9 +527,10 @@ fn chosen<R: Rows>(rows: &mut R, ids: &[ElementId], phase: Phase) -> Result<Vec<
     if ids.is_empty() {
         return rows.first(phase, MAX_CHANGES);
     }
+    let each: BTreeSet<ElementId> = ids.iter().copied().collect();
     let mut elements = Vec::new();
-    for id in ids {
-        elements.extend(rows.element(*id)?.filter(|element| element.phase == phase));
+    for id in each {
+        elements.extend(rows.element(id)?.filter(|element| element.phase == phase));
     }
     Ok(elements)
 }

@@ -35,7 +35,7 @@ pub struct QueueStatus {
     pub settings: QueueSettings,
     /// The number of elements in each phase, at most [`MAX_COUNT`]. Phases without elements may be missing.
     pub counts: BTreeMap<Phase, u64>,
-    /// The time for which the oldest ready element has been ready.
+    /// The time for which the next ready element has been ready.
     pub oldest: Option<Duration>,
     /// The workers.
     pub workers: Vec<WorkerRow>,

@@ -109,7 +109,11 @@ impl Keeper {
         // A push between the first take and the subscription is found by another take.
         self.take_at = match taken.has_more || is_first {
             true => now,
-            false => now + taken.next.unwrap_or(poll).clamp(Duration::from_millis(1), poll),
+            // All programs know the same time, and should not come together.
+            false => {
+                let next = taken.next.map(|next| next + Duration::from_millis(1 + fastrand::u64(0..10)));
+                now + next.unwrap_or(poll).min(poll)
+            }
         };
         self.start_waiting();
         Ok(())
