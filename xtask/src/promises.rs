@@ -17,6 +17,7 @@ const PAGE: &str = "docs/GUARANTEES.md";
 const OTHERS: &[&str] = &[
     "docs/grid.md",
     "docs/caching.md",
+    "docs/work.md",
     "docs/redis.md",
     "docs/redis-quorum.md",
     "docs/redisson.md",

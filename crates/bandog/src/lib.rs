@@ -162,6 +162,11 @@ mod locks_page {}
 #[doc = include_str!("../../../docs/grid.md")]
 mod grid_page {}
 
+/// The programs of the page about work queues. The doctests run them.
+#[cfg(all(doctest, feature = "grid"))]
+#[doc = include_str!("../../../docs/work.md")]
+mod work_page {}
+
 /// The programs of the page about caches. The doctests run them.
 #[cfg(all(doctest, feature = "grid"))]
 #[doc = include_str!("../../../docs/caching.md")]

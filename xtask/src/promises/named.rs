@@ -27,9 +27,9 @@ pub(super) fn home(name: &str) -> Option<String> {
         let listed = says(&format!("{LAWS}/run.rs"), &format!(", {test} }}"));
         return (listed && says(&path, &format!("async fn {test}<"))).then_some(path);
     }
-    if area == "object" {
-        let path = format!("{LAWS}/objects/{file}.rs");
-        let list = fs::read_to_string(format!("{LAWS}/objects.rs")).unwrap_or_default();
+    if let "object" | "queue" = area {
+        let path = format!("{LAWS}/{area}s/{file}.rs");
+        let list = fs::read_to_string(format!("{LAWS}/{area}s.rs")).unwrap_or_default();
         let listed = list.split_whitespace().any(|word| word == test);
         return (listed && says(&path, &format!("async fn {test}<"))).then_some(path);
     }
