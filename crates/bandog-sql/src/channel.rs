@@ -35,6 +35,16 @@ impl Channel {
         Self::of(&["record", key.as_str()])
     }
 
+    /// The channel of a work queue: an element may be ready.
+    pub(crate) fn of_queue(queue: &Key) -> Self {
+        Self::of(&["queue", queue.as_str()])
+    }
+
+    /// The channel of a client of a work queue: the result of an element that it has pushed is there.
+    pub(crate) fn of_results(queue: &Key, client: u64) -> Self {
+        Self::of(&["results", &format!("{client:016x}"), queue.as_str()])
+    }
+
     /// FNV-1a over the words. All versions of bandog must agree on it, so it is no hash of a library.
     fn of(words: &[&str]) -> Self {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;

@@ -14,6 +14,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     known_names::KnownNames,
     options::{Address, SqlOptions},
+    queues::Work,
     statements::Statements,
     subscriptions::Subscriptions,
 };
@@ -26,6 +27,7 @@ const YIELD_TIME: Duration = Duration::from_secs(1);
 pub(crate) struct Context {
     pub(crate) options: SqlOptions,
     pub(crate) statements: Arc<Statements>,
+    pub(crate) work: Work,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) known_names: KnownNames,
     /// The id of the tables, and the host of the last session. None before the first connection.
@@ -57,6 +59,7 @@ impl Drop for CountedLane {
 impl Context {
     pub(crate) fn new(options: SqlOptions, statements: Statements) -> Self {
         Self {
+            work: Work::new(&options),
             options,
             statements: Arc::new(statements),
             subscriptions: Subscriptions::default(),

@@ -41,12 +41,12 @@ pub(crate) fn mark(context: &Context, mark: &Mark) -> Result<SqlStatement> {
 }
 
 /// The id of the tables.
-fn id(context: &Context) -> Result<String> {
+pub(crate) fn id(context: &Context) -> Result<String> {
     context.id().ok_or_else(|| Error::unavailable("the id of the store is not known yet"))
 }
 
 /// A statement that the user executes in another session. `values` are those of `$1`, `$2` and so on.
-fn statement(context: &Context, key: &Key, text: &str, values: &[String]) -> SqlStatement {
+pub(crate) fn statement(context: &Context, key: &Key, text: &str, values: &[String]) -> SqlStatement {
     let schema = &context.options.schema;
     let (key, dialect) = (key.clone(), context.options.dialect.for_users());
     match context.options.dialect {

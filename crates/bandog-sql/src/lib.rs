@@ -32,6 +32,7 @@ mod others;
 mod polled;
 mod postgres;
 mod printed;
+mod queues;
 mod record_rows;
 mod records;
 mod registry;

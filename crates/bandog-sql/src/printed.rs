@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     options::{Dialect, SqlOptions},
+    queues,
     statements::Statements,
 };
 
@@ -32,10 +33,15 @@ impl SqlOptions {
 
 fn for_postgres(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let own: Vec<_> = options.own_tables().map(|(table, _)| table).collect();
+    let own: Vec<_> = options.own_tables().map(|(table, _)| table).chain(queues::names(&options.tables)).collect();
     let names = [("$schema", quoted(&options.schema)), ("$user", quoted(options.user())), ("$names", own.join(", "))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
-    let mut text = filled.replace("$tables", &Statements::postgres().named(&options.tables).schema);
+    let tables = format!(
+        "{};\n\n{}",
+        Statements::postgres().named(&options.tables).schema.trim_end_matches(';'),
+        queues::schema(options.dialect, &options.tables)
+    );
+    let mut text = filled.replace("$tables", &tables);
     if let Some(table) = options.shared_table() {
         // The table belongs to other programs, so it must exist.
         let _ = writeln!(text, "grant select, insert, update on {table} to {};", quoted(options.user()));

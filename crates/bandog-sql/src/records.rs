@@ -1,9 +1,11 @@
 //! Records: small texts that are replaced as a whole.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bandog_core::{
     Backend, Error, Holding, Key, Latches, Line, Mark, Notifier, Pattern, Reading, Records, Result, SqlStatement,
-    Subscription, Swap, Swaps,
+    Subscription, Swap, Swaps, queues::Queues,
 };
 
 use crate::{
@@ -65,7 +67,11 @@ impl Records for Sql {
 
 impl Latches for Sql {}
 
-impl Backend for Sql {}
+impl Backend for Sql {
+    fn queues(&self) -> Option<Arc<dyn Queues>> {
+        Some(Arc::new(self.clone()))
+    }
+}
 
 /// Adds the verb and the key to each error.
 fn with_context<'k, T>(

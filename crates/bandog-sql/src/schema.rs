@@ -2,7 +2,7 @@
 
 use bandog_core::{ClientId, Error, ErrorKind};
 
-use crate::{context::Context, fault::Fault, options::Dialect, others, row::Row, session::Link};
+use crate::{context::Context, fault::Fault, options::Dialect, others, queues, row::Row, session::Link};
 
 /// The version of the tables that this program knows.
 const VERSION: &str = "1";
@@ -98,20 +98,31 @@ async fn read_id(link: &Link, context: &Context) -> Result<(), Fault> {
 
 /// Creates the tables that are missing. Sessions that do so at the same time wait for each other.
 async fn create(link: &Link, context: &Context) -> Result<(), Fault> {
+    locked(link, context, async || create_locked(link, context).await).await
+}
+
+/// Creates tables while no other session does.
+async fn locked(link: &Link, context: &Context, create: impl AsyncFnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
     match context.options.dialect {
-        Dialect::Postgres => create_on_postgres(link, context).await,
+        Dialect::Postgres => create_on_postgres(link, create).await,
         #[cfg(feature = "mysql")]
-        Dialect::MySql => create_on_mysql(link, context).await,
+        Dialect::MySql => create_on_mysql(link, create).await,
     }
 }
 
+/// Creates the tables of work queues that are missing. Sessions that do so at the same time wait for each other.
+pub(crate) async fn create_work_tables(link: &Link, context: &Context) -> Result<(), Fault> {
+    let text = queues::schema(context.options.dialect, &context.options.tables);
+    locked(link, context, async || link.execute(&text).await).await
+}
+
 /// Creates the tables in one transaction.
-async fn create_on_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
+async fn create_on_postgres(link: &Link, create: impl AsyncFnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
     let lock = format!("select pg_advisory_xact_lock({CREATION_LOCK})");
     // The creator may take longer than the usual timeout of a lock.
     let begin = format!("begin; set local lock_timeout to 0; {lock}");
     link.execute(&begin).await?;
-    match create_locked(link, context).await {
+    match create().await {
         Ok(()) => link.execute("commit").await,
         Err(fault) => {
             link.execute("rollback").await?;
@@ -122,13 +133,13 @@ async fn create_on_postgres(link: &Link, context: &Context) -> Result<(), Fault>
 
 /// Creates the tables. On MySQL, each statement is a transaction of its own.
 #[cfg(feature = "mysql")]
-async fn create_on_mysql(link: &Link, context: &Context) -> Result<(), Fault> {
+async fn create_on_mysql(link: &Link, create: impl AsyncFnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
     // The server frees the lock also if the connection ends.
     let rows = link.query(&link.statements.creation_lock, &[]).await?;
     if !matches!(rows.first().map(|row| row.try_get(0)), Some(Ok(true))) {
         return Err(Fault::row_locked()); // Another session creates the tables and takes longer than the timeout.
     }
-    let created = create_locked(link, context).await;
+    let created = create().await;
     link.query(&link.statements.creation_unlock, &[]).await?;
     created
 }

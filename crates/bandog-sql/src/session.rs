@@ -6,7 +6,7 @@ use std::sync::{
 };
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::join};
 use tokio::time::timeout;
 
 use crate::{
@@ -37,6 +37,8 @@ pub(crate) struct Link {
     pub(crate) table: Option<Table>,
     /// Which steps the statements for mutexes decide.
     pub(crate) decides: Decides,
+    /// Whether the tables of work queues are there.
+    pub(crate) has_work_tables: AtomicBool,
     /// Whether a transaction may be open.
     in_transaction: AtomicBool,
 }
@@ -58,7 +60,9 @@ impl Session {
     pub(crate) fn new(connection: Connection, address: Address, statements: Arc<Statements>) -> Self {
         let Connection { client, messages, discard } = connection;
         let in_transaction = AtomicBool::new(false);
-        let link = Link { client, address, statements, table: None, decides: Decides::Nothing, in_transaction };
+        let has_work_tables = AtomicBool::new(false);
+        let (table, decides) = (None, Decides::Nothing);
+        let link = Link { client, address, statements, table, decides, has_work_tables, in_transaction };
         Self { link, messages, discard }
     }
 
@@ -145,6 +149,19 @@ impl Link {
         self.in_transaction.store(true, Ordering::Relaxed);
         let rows = self.client.begin(view, &statements).await?;
         rows.try_into().map_err(|_| Fault::Broken(None))
+    }
+
+    /// Executes statements in a transaction of their own on PostgreSQL, in one round trip. If one of them is refused, none is
+    /// applied. Returns the rows of each.
+    pub(crate) async fn whole<const N: usize>(&self, statements: [Statement<'_>; N]) -> Result<[Vec<Row>; N], Fault> {
+        // Then the first poll of each future sends it, so the commit comes last.
+        for (text, _) in &statements {
+            self.prepare(text).await?;
+        }
+        let (rows, committed) = join(self.begin_with(View::Latest, statements), self.commit()).await;
+        let rows = rows?;
+        committed?;
+        Ok(rows)
     }
 
     /// Executes statements in one transaction, in one round trip. If a statement is refused, the transaction may still be open.

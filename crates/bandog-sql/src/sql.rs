@@ -28,7 +28,7 @@ use crate::{
 ///
 /// # Connections
 /// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
-/// registry, and for notifications. Each is opened when it is first needed. Clones share them. While the server has no free
+/// registry, and for notifications. A fifth one is for work queues, if they are used. Each is opened when it is first needed. Clones share them. While the server has no free
 /// connection, one is enough for all requests, and waiters poll. Each must lead to one session of the server. A pooler, such
 /// as PgBouncer, is refused, unless the URL says `?pooler=session`.
 #[derive(Debug, Clone)]
@@ -40,6 +40,7 @@ struct Shared {
     steps: Lane,
     renewals: Lane,
     others: Lane,
+    queues: Lane,
     /// The sessions that hold locks of the database. None in layouts without them.
     held: Option<Arc<Held>>,
 }
@@ -85,6 +86,7 @@ impl Sql {
             steps: Lane::default(),
             renewals: Lane::reconnecting(),
             others: Lane::default(),
+            queues: Lane::default(),
         })))
     }
 
@@ -113,7 +115,7 @@ impl Sql {
         work: impl Fn(oneshot::Sender<T>) -> Work + Send + Sync,
     ) -> Result<T> {
         let (context, deadline) = (self.context(), Instant::now() + self.context().options.timeout);
-        let lanes = [lane, &self.0.steps, &self.0.renewals, &self.0.others];
+        let lanes = [lane, &self.0.steps, &self.0.renewals, &self.0.others, &self.0.queues];
         let open = || lanes.iter().copied().find(|lane| !lane.is_refused());
         loop {
             match open().unwrap_or(lane).call(context, deadline, &work).await {
@@ -147,6 +149,11 @@ impl Sql {
     /// Executes a query about locks after all steps that were sent before it.
     pub(crate) async fn query_in_order<Q: Query>(&self, query: Q) -> Result<Q::Output> {
         self.query_in(&self.0.steps, query).await
+    }
+
+    /// Executes a query about work queues. It has a connection of its own.
+    pub(crate) async fn query_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
+        self.query_in(&self.0.queues, query).await
     }
 
     /// Executes a query that is neither a step nor a renewal. It may overtake steps.

@@ -269,7 +269,7 @@ impl Statements {
 }
 
 /// The text after the leading comment lines.
-fn body(file: &str) -> &str {
+pub(crate) fn body(file: &str) -> &str {
     let mut rest = file;
     while rest.starts_with("--") {
         rest = rest.split_once('\n').map_or("", |(_, rest)| rest);

@@ -1,0 +1,23 @@
+-- Extends leases.
+-- $1 the queue
+-- $2 the ids and $3 the fences of the deliveries
+-- $4 the texts about the progress; empty: none; null: as before
+-- $5 the lease in µs
+-- Result: the id of each delivery that is held, and whether it is cancelled.
+with q as materialized (
+    select number from bandog_work_queue where name = $1::text
+), given as materialized (
+    select id::uuid as id, fence, progress from unnest($2::text[], $3::bigint[], $4::bytea[]) g (id, fence, progress)
+), extended as (
+    update bandog_work e set at = (extract(epoch from clock_timestamp()) * 1000000)::bigint + $5::bigint
+    from given g
+    where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) and e.id = g.id and e.fence = g.fence
+        and e.phase = 3
+    returning e.id, e.is_cancelled
+), texts as (
+    update bandog_work_body b set progress = nullif(g.progress, '')
+    from given g join extended x on x.id = g.id
+    where b.queue = (select number from q) and b.id = any(array(select id from extended)) and b.id = g.id
+        and g.progress is not null
+)
+select id::text, is_cancelled from extended

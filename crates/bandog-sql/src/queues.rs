@@ -1,0 +1,139 @@
+//! Work queues. Their tables are created when they are first used.
+
+mod change;
+mod elements;
+mod hints;
+mod locked;
+mod push;
+mod read;
+mod settle;
+mod statements;
+mod tables;
+mod take;
+mod user;
+
+use std::{sync::PoisonError, time::Duration};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Error, Key, Notifier, Pattern, Result, SqlStatement, Subscription,
+    queues::{
+        Bell, Change, ElementId, ElementRow, Extend, Extended, Phase, Push, Pushed, QueueStatus, Queues, Settle,
+        Settled, Take, Taken,
+    },
+    structures::Cursor,
+};
+
+pub(crate) use self::{statements::schema, tables::names};
+use crate::{channel::Channel, notifications, options::SqlOptions, sql::Sql};
+
+/// Maximum duration in a row, in µs: more than 36,000 years. The sum with a time of the clock is a number of the database.
+const MAX_MICROS: u64 = 1 << 60;
+
+/// What the work queues of a backend share.
+#[derive(Debug)]
+pub(crate) struct Work {
+    postgres: statements::Postgres,
+    hints: hints::AllHints,
+}
+
+impl Work {
+    pub(crate) fn new(options: &SqlOptions) -> Self {
+        Self { postgres: statements::Postgres::filled(&options.tables), hints: hints::AllHints::default() }
+    }
+
+    /// The statements whose parameters and results are the same on all servers.
+    fn texts(&self) -> &statements::Postgres {
+        &self.postgres
+    }
+}
+
+/// A duration in µs, rounded up.
+fn micros(duration: Duration) -> i64 {
+    let micros = u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
+    micros.min(MAX_MICROS).cast_signed()
+}
+
+#[async_trait]
+impl Queues for Sql {
+    async fn push(&self, pushes: &[Push]) -> Vec<Result<Vec<Pushed>>> {
+        let query = push::Pushes::new(pushes);
+        let answers = query.answers.clone();
+        let failed = self.query_queues(query).await.err();
+        let failed = failed.unwrap_or_else(|| Error::unavailable("the push was not executed"));
+        let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let with_context = |(answer, push): (Option<Result<Vec<Pushed>>>, &Push)| -> Result<Vec<Pushed>> {
+            answer.unwrap_or_else(|| Err(failed.clone())).map_err(|error| error.during("push").at(&push.queue))
+        };
+        std::mem::take(&mut *answers).into_iter().zip(pushes).map(with_context).collect()
+    }
+
+    async fn take(&self, takes: &[Take]) -> Vec<Result<Taken>> {
+        match self.query_queues(take::Takes(takes.to_vec())).await {
+            Ok(taken) => taken.into_iter().map(Ok).collect(),
+            Err(error) => takes.iter().map(|take| Err(error.clone().during("take").at(&take.queue))).collect(),
+        }
+    }
+
+    async fn extend(&self, extend: &Extend) -> Result<Vec<Extended>> {
+        let query = settle::Extension(extend.clone());
+        self.query_queues(query).await.map_err(|error| error.during("extend").at(&extend.queue))
+    }
+
+    async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>> {
+        let query = settle::Settlement { queue: queue.clone(), settles: settles.to_vec() };
+        self.query_queues(query).await.map_err(|error| error.during("settle").at(queue))
+    }
+
+    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
+        let query = read::Find { queue: queue.clone(), ids: ids.to_vec() };
+        self.query_queues(query).await.map_err(|error| error.during("find").at(queue))
+    }
+
+    async fn status(&self, queue: &Key) -> Result<QueueStatus> {
+        self.query_queues(read::Status(queue.clone())).await.map_err(|error| error.during("status").at(queue))
+    }
+
+    async fn elements(
+        &self,
+        queue: &Key,
+        phase: Phase,
+        from: &Cursor,
+        about: usize,
+    ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
+        let query = read::Page { queue: queue.clone(), phase, from: from.clone(), about };
+        self.query_queues(query).await.map_err(|error| error.during("elements").at(queue))
+    }
+
+    async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {
+        let query = change::Changing { queue: queue.clone(), change: change.clone() };
+        self.query_queues(query).await.map_err(|error| error.during("change").at(queue))
+    }
+
+    async fn queues(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<(Vec<Key>, Option<Cursor>)> {
+        let query = read::Names { pattern: pattern.clone(), from: from.clone(), about };
+        self.query_queues(query).await.map_err(|error| error.during("queues"))
+    }
+
+    async fn subscribe_bell(&self, bell: &Bell, notifier: Notifier) -> Result<Subscription> {
+        #[cfg(feature = "mysql")]
+        if self.context().options.dialect == crate::options::Dialect::MySql {
+            return Ok(Subscription::silent());
+        }
+        let (queue, channel) = match bell {
+            Bell::Ready { queue, .. } => (queue, Channel::of_queue(queue)),
+            Bell::Results { queue, client } => (queue, Channel::of_results(queue, *client)),
+        };
+        let subscribed = notifications::subscribe(self.context(), channel, None, notifier).await;
+        subscribed.map_err(|error| error.during("subscribe").at(queue))
+    }
+
+    async fn push_sql(&self, push: &Push) -> Result<Vec<SqlStatement>> {
+        let created = self.query_queues(user::Create(push.queue.clone())).await;
+        created.and_then(|()| user::push(self.context(), push)).map_err(|error| error.during("push").at(&push.queue))
+    }
+
+    async fn settle_sql(&self, queue: &Key, settle: &Settle) -> Result<Vec<SqlStatement>> {
+        user::settle(self.context(), queue, settle).map_err(|error| error.during("settle").at(queue))
+    }
+}

@@ -1,0 +1,208 @@
+//! What a client remembers of its queues, so that its takes need not read old entries of indexes.
+//!
+//! An index keeps the entries of elements that are gone until the server cleans it. While an old transaction is open, the
+//! server cannot do this, and each scan from the beginning of an index would read all of these entries. So a client whose
+//! scans are slow begins them at the place where it has found the last elements. Elements can come before this place: they
+//! are committed late, or are handed back by another client. So a scan that finds nothing is repeated from the beginning, and
+//! the others begin there once in a while.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bandog_core::{
+    Key,
+    queues::{ElementId, MAX_PRIORITY, Take},
+};
+
+/// The number of ranks of ready elements.
+const RANKS: usize = MAX_PRIORITY as usize + 1;
+/// A full scan that needs at least this time is slow.
+const SLOW: Duration = Duration::from_millis(5);
+/// Slow full scans need at most this part of the time.
+const SHARE: u32 = 20;
+/// Maximum interval between two full scans, and between two checks of leases.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum interval between two checks of leases.
+const MIN_CHECK: Duration = Duration::from_millis(10);
+/// A client that uses more queues forgets what it knows of all.
+const MAX_QUEUES: usize = 10_000;
+/// Number of pushes after which a client removes what the queue need not keep any more.
+const PUSHES: u32 = 50;
+/// The position before all elements.
+const START: (i64, ElementId) = (-1, ElementId { client: 0, number: 0 });
+
+/// What a client knows of its queues.
+#[derive(Debug, Default)]
+pub(crate) struct AllHints(Mutex<HashMap<Key, Hints>>);
+
+impl AllHints {
+    /// What is known of a queue.
+    pub(crate) fn get(&self, queue: &Key) -> Hints {
+        self.all().get(queue).cloned().unwrap_or_default()
+    }
+
+    /// Changes what is known of a queue.
+    pub(crate) fn change<T>(&self, queue: &Key, change: impl FnOnce(&mut Hints) -> T) -> T {
+        let mut all = self.all();
+        if all.len() >= MAX_QUEUES && !all.contains_key(queue) {
+            all.clear();
+        }
+        change(all.entry(queue.clone()).or_default())
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Key, Hints>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a client knows of a queue. Times of the server are in µs.
+#[derive(Debug, Clone)]
+pub(crate) struct Hints {
+    /// Whether takes must lock the row of the queue.
+    pub(crate) is_limited: bool,
+    /// Whether settlements must lock keys of order.
+    pub(crate) has_keys: bool,
+    /// For each rank, the last ready element that was found.
+    floors: [(i64, ElementId); RANKS],
+    /// The last full scan: when it began, and how long it took.
+    full: Option<(Instant, Duration)>,
+    /// The time of the server in the last answer, and when it came.
+    now: (i64, Instant),
+    /// All delayed elements that were due before this time are woken.
+    delayed: i64,
+    /// The same for leases.
+    leases: i64,
+    /// The last check of leases.
+    checked: Option<Instant>,
+    /// When the next lease ends, as far as it is known.
+    next_lease: Option<i64>,
+    /// The pushes since rows were last removed, and when this was.
+    pushes: u32,
+    forgotten: Option<Instant>,
+    kept: i64,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self {
+            is_limited: false,
+            has_keys: false,
+            floors: [START; RANKS],
+            full: None,
+            now: (0, Instant::now()),
+            delayed: 0,
+            leases: 0,
+            checked: None,
+            next_lease: None,
+            pushes: 0,
+            forgotten: None,
+            kept: 0,
+        }
+    }
+}
+
+/// Where the scans of a take begin.
+#[derive(Debug, Clone)]
+pub(crate) struct Scan {
+    /// Whether they begin at the beginning.
+    pub(crate) is_full: bool,
+    /// The beginning for each rank.
+    pub(crate) ready: [(i64, ElementId); RANKS],
+    /// The beginning for delayed elements.
+    pub(crate) delayed: i64,
+    /// The beginning for leases. None: they are not checked.
+    pub(crate) leases: Option<i64>,
+    begun: Instant,
+}
+
+/// What the server has found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    /// Its time.
+    pub(crate) now: i64,
+    /// Whether it has woken all elements that were due, and all whose lease had ended.
+    pub(crate) woke_all: bool,
+    /// When the next lease ends.
+    pub(crate) next_lease: Option<i64>,
+}
+
+impl Hints {
+    /// The next scan. `is_full`: it must begin at the beginning.
+    pub(crate) fn scan(&self, is_full: bool) -> Scan {
+        let is_full = is_full
+            || self.full.is_none_or(|(begun, took)| {
+                let interval = if took < SLOW { Duration::ZERO } else { (took * SHARE).min(INTERVAL) };
+                begun.elapsed() >= interval
+            });
+        let (ready, delayed, leases) =
+            if is_full { ([START; RANKS], 0, 0) } else { (self.floors, self.delayed, self.leases) };
+        Scan { is_full, ready, delayed, leases: self.checks_leases().then_some(leases), begun: Instant::now() }
+    }
+
+    fn checks_leases(&self) -> bool {
+        let Some(checked) = self.checked else { return true };
+        let is_over = self.next_lease.is_some_and(|next| next <= self.server_time());
+        checked.elapsed() >= if is_over { MIN_CHECK } else { INTERVAL }
+    }
+
+    fn server_time(&self) -> i64 {
+        self.now.0 + i64::try_from(self.now.1.elapsed().as_micros()).unwrap_or(0)
+    }
+
+    /// Records what a scan has found.
+    pub(crate) fn scanned(&mut self, scan: &Scan, found: &Found) {
+        if scan.is_full {
+            self.full = Some((scan.begun, scan.begun.elapsed()));
+        }
+        self.now = (found.now, Instant::now());
+        if found.woke_all {
+            self.delayed = found.now;
+        }
+        if scan.leases.is_some() {
+            (self.checked, self.next_lease) = (Some(Instant::now()), found.next_lease);
+            if found.woke_all {
+                self.leases = found.now;
+            }
+        }
+    }
+
+    /// Records the ready elements that were found: the rank and the position of each, and the end of the new leases.
+    pub(crate) fn took(&mut self, ready: impl IntoIterator<Item = (usize, i64, ElementId)>, take: &Take) {
+        let end = self.now.0.saturating_add(super::micros(take.lease));
+        for (rank, at, id) in ready {
+            if let Some(floor) = self.floors.get_mut(rank) {
+                *floor = (at, id);
+            }
+            self.next_lease = Some(self.next_lease.map_or(end, |next| next.min(end)));
+        }
+    }
+
+    /// The end of the next lease, as far as it is known.
+    pub(crate) fn next_lease(&self) -> Option<i64> {
+        self.next_lease
+    }
+
+    /// This client has made elements ready, which can be before the known places.
+    pub(crate) fn reset(&mut self) {
+        (self.floors, self.delayed) = ([START; RANKS], 0);
+    }
+
+    /// Whether it is time to remove what the queue need not keep any more, and where to begin. Counts one push.
+    pub(crate) fn forgets(&mut self) -> Option<i64> {
+        self.pushes += 1;
+        let is_due = self.forgotten.is_none_or(|last| last.elapsed() >= INTERVAL);
+        if !is_due && self.pushes < PUSHES {
+            return None;
+        }
+        (self.pushes, self.forgotten) = (0, Some(Instant::now()));
+        Some(if is_due { 0 } else { self.kept })
+    }
+
+    /// Records that no row until this time is left.
+    pub(crate) fn forgot(&mut self, until: i64) {
+        self.kept = until;
+    }
+}

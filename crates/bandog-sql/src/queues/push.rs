@@ -1,0 +1,158 @@
+//! Pushes.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Result,
+    queues::{ElementId, NewElement, Push, Pushed},
+};
+
+use super::{
+    elements::{check, distinct, read_id, to_json},
+    tables,
+};
+use crate::{
+    channel::Channel, client::Statement, context::Context, fault::Fault, job::Query, row::Row, session::Link,
+    value::Parameter,
+};
+
+/// Number of attempts at a push whose queue has no row yet.
+const ATTEMPTS: u32 = 3;
+
+/// The answer of each push that is done.
+pub(super) type Answers = Arc<Mutex<Vec<Option<Result<Vec<Pushed>>>>>>;
+
+/// Pushes, one after another. One that another transaction disturbs does not delay the others.
+pub(super) struct Pushes {
+    pub(super) pushes: Vec<Push>,
+    pub(super) answers: Answers,
+}
+
+impl Pushes {
+    pub(super) fn new(pushes: &[Push]) -> Self {
+        let answers = pushes.iter().map(|push| check(&push.elements).err().map(Err)).collect();
+        Self { pushes: pushes.to_vec(), answers: Arc::new(Mutex::new(answers)) }
+    }
+
+    fn is_done(&self, number: usize) -> bool {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)[number].is_some()
+    }
+
+    fn set(&self, number: usize, answer: Result<Vec<Pushed>>) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(answer);
+    }
+}
+
+#[async_trait]
+impl Query for Pushes {
+    type Output = ();
+
+    async fn run(&self, link: &Link, context: &Context) -> Result<(), Fault> {
+        tables::ensure(link, context).await?;
+        let mut disturbed = None;
+        for (push, number) in self.pushes.iter().zip(0..) {
+            if self.is_done(number) {
+                continue;
+            }
+            match push_one(link, context, push).await {
+                Ok(pushed) => self.set(number, Ok(pushed)),
+                Err(fault) if fault.ends_session() => return Err(fault),
+                Err(fault) if fault.is_transient() => {
+                    link.roll_back().await?;
+                    disturbed = Some(fault);
+                }
+                Err(fault) => {
+                    link.roll_back().await?;
+                    self.set(number, Err(fault.describe(&context.options.store())));
+                }
+            }
+        }
+        disturbed.map_or(Ok(()), Err)
+    }
+}
+
+async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pushed>, Fault> {
+    #[cfg(feature = "mysql")]
+    if context.options.dialect == crate::options::Dialect::MySql {
+        return super::mysql::push(link, context, push).await;
+    }
+    let texts = &context.work.postgres;
+    let queue = push.queue.as_str();
+    let elements = distinct(&push.elements);
+    if elements.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Some(from) = context.work.hints.change(&push.queue, super::hints::Hints::forgets) {
+        forget(link, context, push, from).await?;
+    }
+    let (json, channel) = (to_json(&elements, false), Channel::of_queue(&push.queue).to_string());
+    let payloads: Vec<&[u8]> = elements.iter().map(|element| element.payload.as_slice()).collect();
+    let keys: BTreeSet<&str> = elements.iter().filter_map(|element| element.order_key.as_deref()).collect();
+    let keys: Vec<&str> = keys.into_iter().collect();
+    let parameters: [Parameter<'_>; 4] = [&queue, &json, &channel, &payloads];
+    for _ in 0..ATTEMPTS {
+        let rows = if keys.is_empty() {
+            link.query(&texts.push, &parameters).await?
+        } else {
+            let lock: [Parameter<'_>; 2] = [&queue, &keys];
+            let statements: [Statement<'_>; 2] = [(&texts.lock_keys, &lock), (&texts.push, &parameters)];
+            let [_, rows] = link.whole(statements).await?;
+            rows
+        };
+        let first = rows.first().ok_or(Fault::Broken(None))?;
+        if !first.try_get::<bool>(0)? {
+            link.query(&texts.create, &[&queue]).await?;
+            continue;
+        }
+        let winners = if first.try_get(1)? {
+            winners(&rows, &elements)?
+        } else {
+            let ids: Vec<_> = elements.iter().filter_map(|element| Some(&*element.once.as_ref()?.id)).collect();
+            // The push was applied before.
+            if ids.is_empty() { HashMap::new() } else { read_once(&link.query(&texts.once, &[&queue, &ids]).await?)? }
+        };
+        return Ok(answer(&push.elements, &winners));
+    }
+    Err(Fault::Broken(None))
+}
+
+/// Removes what the queue need not keep any more.
+pub(super) async fn forget(link: &Link, context: &Context, push: &Push, from: i64) -> Result<(), Fault> {
+    let rows = link.query(&context.work.postgres.forget, &[&push.queue.as_str(), &from]).await?;
+    let row = rows.first().ok_or(Fault::Broken(None))?;
+    let (now, removed): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    if removed < 100 {
+        context.work.hints.change(&push.queue, |hints| hints.forgot(now));
+    }
+    Ok(())
+}
+
+/// The element that was pushed with each id of [`NewElement::once`].
+fn winners(rows: &[Row], elements: &[&NewElement]) -> Result<HashMap<String, ElementId>, Fault> {
+    let mut winners = HashMap::new();
+    for row in rows {
+        let number = usize::try_from(row.try_get::<i64>(2)?).unwrap_or(0);
+        let element = number.checked_sub(1).and_then(|at| elements.get(at)).ok_or(Fault::Broken(None))?;
+        if let Some(once) = &element.once {
+            winners.insert(once.id.to_string(), read_id(row.try_get(3)?)?);
+        }
+    }
+    Ok(winners)
+}
+
+pub(super) fn read_once(rows: &[Row]) -> Result<HashMap<String, ElementId>, Fault> {
+    rows.iter().map(|row| Ok((row.try_get(0)?, read_id(row.try_get(1)?)?))).collect()
+}
+
+pub(super) fn answer(elements: &[NewElement], winners: &HashMap<String, ElementId>) -> Vec<Pushed> {
+    let answer = |element: &NewElement| {
+        let once = element.once.as_ref().filter(|once| !once.window.is_zero());
+        let id = once.and_then(|once| winners.get(&*once.id)).copied().unwrap_or(element.id);
+        Pushed { id, is_new: id == element.id }
+    };
+    elements.iter().map(answer).collect()
+}

@@ -1,0 +1,59 @@
+//! Statements that push and settle in a transaction of the user.
+
+use async_trait::async_trait;
+use bandog_core::{
+    Error, Key, Result, SqlStatement,
+    queues::{Push, Settle, SettleEnd},
+};
+
+use super::{
+    elements::{check, distinct, hexadecimal, id_text, to_json},
+    settle::fence_text,
+    tables,
+};
+use crate::{channel::Channel, context::Context, fault::Fault, fence, job::Query, session::Link};
+
+/// Creates the row of a queue, so that no transaction of a user does so: others would wait for it.
+pub(super) struct Create(pub(super) Key);
+
+#[async_trait]
+impl Query for Create {
+    type Output = ();
+
+    async fn run(&self, link: &Link, context: &Context) -> Result<(), Fault> {
+        tables::ensure(link, context).await?;
+        link.query(&context.work.texts().create, &[&self.0.as_str()]).await.map(drop)
+    }
+}
+
+/// The statements that push.
+pub(super) fn push(context: &Context, push: &Push) -> Result<Vec<SqlStatement>> {
+    check(&push.elements)?;
+    let elements = distinct(&push.elements);
+    if elements.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (queue, json) = (push.queue.as_str().to_owned(), to_json(&elements, true));
+    #[cfg(feature = "mysql")]
+    if context.options.dialect == crate::options::Dialect::MySql {
+        return super::mysql::push_statements(context, &push.queue, json);
+    }
+    let values = [queue, json, Channel::of_queue(&push.queue).to_string(), fence::id(context)?];
+    Ok(vec![fence::statement(context, &push.queue, &context.work.postgres.pushed_user, &values)])
+}
+
+/// The statements that settle a delivery as done.
+pub(super) fn settle(context: &Context, queue: &Key, settle: &Settle) -> Result<Vec<SqlStatement>> {
+    let SettleEnd::Done(result) = &settle.end else {
+        return Err(Error::misused("in a transaction, a delivery can only be settled as done"));
+    };
+    let (id, fence, result) = (id_text(settle.delivery.id), fence_text(settle.delivery.fence), hexadecimal(result));
+    #[cfg(feature = "mysql")]
+    if context.options.dialect == crate::options::Dialect::MySql {
+        return super::mysql::settle_statements(context, queue, [id, fence, result]);
+    }
+    let channels = [Channel::of_results(queue, settle.delivery.id.client), Channel::of_queue(queue)];
+    let [results, ready] = channels.map(|channel| channel.to_string());
+    let values = [queue.as_str().to_owned(), id, fence, result, results, ready, fence::id(context)?];
+    Ok(vec![fence::statement(context, queue, &context.work.postgres.done_user, &values)])
+}
