@@ -9,4 +9,4 @@ mod poll;
 mod session;
 mod text;
 
-pub(crate) use self::{check::findings, dial::dial, poll::poll, session::prepare};
+pub(crate) use self::{check::findings, dial::dial, poll::poll, session::prepare, text::with_parameters};

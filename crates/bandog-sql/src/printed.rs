@@ -33,7 +33,8 @@ impl SqlOptions {
 
 fn for_postgres(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let own: Vec<_> = options.own_tables().map(|(table, _)| table).chain(queues::names(&options.tables)).collect();
+    let own: Vec<_> =
+        options.own_tables().map(|(table, _)| table).chain(queues::names(options.dialect, &options.tables)).collect();
     let names = [("$schema", quoted(&options.schema)), ("$user", quoted(options.user())), ("$names", own.join(", "))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
     let tables = format!(
@@ -54,9 +55,12 @@ fn for_postgres(options: &SqlOptions) -> String {
 fn for_mysql(options: &SqlOptions) -> String {
     let database = options.schema.replace('`', "``");
     let mut text = Statements::mysql().named(&options.tables).schema;
+    text.push_str(";\n\n");
+    text.push_str(&queues::schema(options.dialect, &options.tables));
     text.push_str(";\n\n-- The user of the locks needs these rights. Replace % with the host of its account.\n");
     let user = options.user().replace('\'', "''");
-    for (table, _) in options.own_tables() {
+    let own = options.own_tables().map(|(table, _)| table);
+    for table in own.chain(queues::names(options.dialect, &options.tables)) {
         let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.{table} to '{user}'@'%';");
     }
     if let Some(table) = options.shared_table() {

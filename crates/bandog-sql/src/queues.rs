@@ -4,6 +4,8 @@ mod change;
 mod elements;
 mod hints;
 mod locked;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod push;
 mod read;
 mod settle;
@@ -33,18 +35,22 @@ const MAX_MICROS: u64 = 1 << 60;
 /// What the work queues of a backend share.
 #[derive(Debug)]
 pub(crate) struct Work {
+    shared: statements::Shared,
     postgres: statements::Postgres,
+    #[cfg(feature = "mysql")]
+    mysql: statements::MySql,
     hints: hints::AllHints,
 }
 
 impl Work {
     pub(crate) fn new(options: &SqlOptions) -> Self {
-        Self { postgres: statements::Postgres::filled(&options.tables), hints: hints::AllHints::default() }
-    }
-
-    /// The statements whose parameters and results are the same on all servers.
-    fn texts(&self) -> &statements::Postgres {
-        &self.postgres
+        Self {
+            shared: statements::Shared::named(options.dialect, &options.tables),
+            postgres: statements::Postgres::filled(&options.tables),
+            #[cfg(feature = "mysql")]
+            mysql: statements::MySql::named(&options.tables),
+            hints: hints::AllHints::default(),
+        }
     }
 }
 
@@ -69,7 +75,7 @@ impl Queues for Sql {
     }
 
     async fn take(&self, takes: &[Take]) -> Vec<Result<Taken>> {
-        match self.query_queues(take::Takes(takes.to_vec())).await {
+        match self.query_queues(take::Takes::new(takes)).await {
             Ok(taken) => taken.into_iter().map(Ok).collect(),
             Err(error) => takes.iter().map(|take| Err(error.clone().during("take").at(&take.queue))).collect(),
         }

@@ -151,6 +151,13 @@ impl Link {
         rows.try_into().map_err(|_| Fault::Broken(None))
     }
 
+    /// Begins a transaction and executes its first queries, in one round trip, as [`Link::begin_with`] does.
+    #[cfg(feature = "mysql")]
+    pub(crate) async fn begin_all(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>, Fault> {
+        self.in_transaction.store(true, Ordering::Relaxed);
+        self.client.begin(View::Latest, statements).await
+    }
+
     /// Executes statements in a transaction of their own on PostgreSQL, in one round trip. If one of them is refused, none is
     /// applied. Returns the rows of each.
     pub(crate) async fn whole<const N: usize>(&self, statements: [Statement<'_>; N]) -> Result<[Vec<Row>; N], Fault> {

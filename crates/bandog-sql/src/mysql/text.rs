@@ -30,7 +30,7 @@ pub(super) const LONG_LIST: usize = 64;
 ///
 /// An empty list becomes an empty text, which is the name of nothing. A marker whose number is not that of a parameter
 /// stays as it is, so the server refuses the statement.
-pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> String {
+pub(crate) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> String {
     if !text.contains('$') {
         return text.to_owned();
     }

@@ -57,7 +57,7 @@ struct Call<'c> {
 
 impl Call<'_> {
     async fn create(&self) -> Result<(), Fault> {
-        self.link.query(&self.context.work.postgres.create, &[&self.queue.as_str()]).await.map(drop)
+        self.link.query(&self.context.work.shared.create, &[&self.queue.as_str()]).await.map(drop)
     }
 
     async fn set(&self, settings: &QueueSettings, only_pause: bool) -> Result<u64, Fault> {

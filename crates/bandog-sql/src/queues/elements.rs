@@ -15,6 +15,25 @@ pub(crate) fn id_text(id: ElementId) -> String {
     format!("{:016x}{:016x}", id.client, id.number)
 }
 
+/// An id as bytes.
+#[cfg(feature = "mysql")]
+pub(crate) fn id_bytes(id: ElementId) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&id.client.to_be_bytes());
+    bytes[8..].copy_from_slice(&id.number.to_be_bytes());
+    bytes
+}
+
+/// A result as it is stored.
+#[cfg(feature = "mysql")]
+pub(crate) fn write_outcome(outcome: &Outcome) -> Vec<u8> {
+    match outcome {
+        Outcome::Done(result) => [b"d", result.as_slice()].concat(),
+        Outcome::Failed(error) => [b"f", error.as_bytes()].concat(),
+        Outcome::Cancelled => b"c".to_vec(),
+    }
+}
+
 /// Reads an id of 32 hexadecimal digits, with `-` or without.
 pub(crate) fn read_id(text: &str) -> Result<ElementId, Fault> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();

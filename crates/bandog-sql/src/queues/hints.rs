@@ -21,6 +21,10 @@ use bandog_core::{
 const RANKS: usize = MAX_PRIORITY as usize + 1;
 /// A full scan that needs at least this time is slow.
 const SLOW: Duration = Duration::from_millis(5);
+/// A full scan that needs at least this time is very slow: if a scan has found nothing, it is not repeated at once.
+const VERY_SLOW: Duration = Duration::from_millis(20);
+/// Then an interval of this number of full scans must have passed since the last one.
+const SCANS: u32 = 3;
 /// Slow full scans need at most this part of the time.
 const SHARE: u32 = 20;
 /// Maximum interval between two full scans, and between two checks of leases.
@@ -140,6 +144,12 @@ impl Hints {
         let (ready, delayed, leases) =
             if is_full { ([START; RANKS], 0, 0) } else { (self.floors, self.delayed, self.leases) };
         Scan { is_full, ready, delayed, leases: self.checks_leases().then_some(leases), begun: Instant::now() }
+    }
+
+    /// The time after which a scan that has found nothing may be repeated from the beginning. None: at once.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let (begun, took) = self.full.filter(|(_, took)| *took >= VERY_SLOW)?;
+        (took * SCANS).checked_sub(begun.elapsed())
     }
 
     fn checks_leases(&self) -> bool {

@@ -105,7 +105,7 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
         };
         let first = rows.first().ok_or(Fault::Broken(None))?;
         if !first.try_get::<bool>(0)? {
-            link.query(&texts.create, &[&queue]).await?;
+            link.query(&context.work.shared.create, &[&queue]).await?;
             continue;
         }
         let winners = if first.try_get(1)? {

@@ -28,7 +28,7 @@ impl Query for Find {
     async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
         tables::ensure(link, context).await?;
         let ids: Vec<_> = self.ids.iter().map(|id| id_text(*id)).collect();
-        let rows = link.query(&context.work.texts().find, &[&self.queue.as_str(), &ids]).await?;
+        let rows = link.query(&context.work.shared.find, &[&self.queue.as_str(), &ids]).await?;
         let mut found = HashMap::new();
         for row in &rows {
             let element = read_element(row)?;
@@ -55,7 +55,7 @@ impl Query for Page {
             return Ok((Vec::new(), None));
         }
         tables::ensure(link, context).await?;
-        let texts = context.work.texts();
+        let texts = &context.work.shared;
         let (priority, at, id) =
             read_cursor(&self.from).unwrap_or((MAX_PRIORITY, -1, ElementId { client: 0, number: 0 }));
         let (queue, rank, phase) = (self.queue.as_str(), i64::from(MAX_PRIORITY - priority), phase_number(self.phase));
@@ -93,22 +93,25 @@ impl Query for Status {
 
     async fn run(&self, link: &Link, context: &Context) -> Result<QueueStatus, Fault> {
         tables::ensure(link, context).await?;
-        let rows = link.query(&context.work.texts().status, &[&self.0.as_str()]).await?;
+        let rows = link.query(&context.work.shared.status, &[&self.0.as_str()]).await?;
         match rows.first() {
-            Some(row) => read_status(row),
+            Some(row) => {
+                let workers = link.query(&context.work.shared.workers, &[&self.0.as_str()]).await?;
+                read_status(row, &workers)
+            }
             None => Ok(QueueStatus::default()),
         }
     }
 }
 
-fn read_status(row: &Row) -> Result<QueueStatus, Fault> {
+fn read_status(row: &Row, workers: &[Row]) -> Result<QueueStatus, Fault> {
     let mut status = QueueStatus { settings: read_settings(row)?, ..QueueStatus::default() };
     for (phase, column) in Phase::IN_QUEUE.into_iter().zip(4..) {
         status.counts.insert(phase, u64::try_from(row.try_get::<i64>(column)?).unwrap_or(0));
     }
     let oldest: Option<i64> = row.try_get(9)?;
     status.oldest = oldest.map(|age| Duration::from_micros(u64::try_from(age).unwrap_or(0)));
-    let texts: Vec<&str> = row.try_get(10)?;
+    let texts: Vec<&str> = workers.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     // A text of a newer program is left out.
     status.workers = texts.into_iter().filter_map(|text| read_worker_rows([text]).ok()).flatten().collect();
     Ok(status)
@@ -140,7 +143,7 @@ impl Query for Names {
     async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
         tables::ensure(link, context).await?;
         let about = i64::try_from(self.about).unwrap_or(i64::MAX);
-        let rows = link.query(&context.work.texts().queues, &[&self.from.0, &about]).await?;
+        let rows = link.query(&context.work.shared.queues, &[&self.from.0, &about]).await?;
         let mut names = Vec::new();
         for row in &rows {
             let name: &str = row.try_get(0)?;

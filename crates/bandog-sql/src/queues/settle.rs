@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Fence, Key,
+    Key,
     queues::{Extend, Extended, Settle, SettleEnd, Settled},
 };
 
@@ -170,9 +170,4 @@ impl Settlement {
         }
         Ok(Some(answers))
     }
-}
-
-/// The fence of a delivery as a text.
-pub(super) fn fence_text(fence: Fence) -> String {
-    fence_number(fence).to_string()
 }

@@ -24,10 +24,83 @@ macro_rules! texts {
     };
 }
 
-texts! { Postgres in "postgres":
+/// Declares statements that are the same for callers on all servers.
+macro_rules! shared {
+    ($($text:ident,)+) => {
+        /// Statements whose parameters and results are the same on all servers.
+        #[derive(Debug, Default)]
+        pub(crate) struct Shared {
+            $(pub(crate) $text: String,)+
+        }
+
+        impl Shared {
+            /// The statements for tables whose names begin with `tables`.
+            pub(crate) fn named(dialect: Dialect, tables: &str) -> Self {
+                let text = |file: &str| body(file).replace(SqlOptions::TABLES, tables);
+                match dialect {
+                    Dialect::Postgres => Self {
+                        $($text: text(include_str!(concat!("../../sql/postgres/work_", stringify!($text), ".sql"))),)+
+                    },
+                    #[cfg(feature = "mysql")]
+                    Dialect::MySql => Self {
+                        $($text: text(include_str!(concat!("../../sql/mysql/work_", stringify!($text), ".sql"))),)+
+                    },
+                }
+            }
+        }
+    };
+}
+
+shared! {
     schema,
     exist,
     create,
+    find,
+    ready,
+    others,
+    status,
+    workers,
+    queues,
+}
+
+#[cfg(feature = "mysql")]
+texts! { MySql in "mysql":
+    queue,
+    lock_queue,
+    by_id,
+    due,
+    ready_to_take,
+    taken,
+    around,
+    lock_keys,
+    of_key,
+    put,
+    put_body,
+    texts,
+    progress,
+    extend,
+    remove,
+    keep,
+    drop,
+    old,
+    remember,
+    once,
+    signals,
+    settings,
+    first,
+    user_remember,
+    user_once,
+    user_body,
+    user_push,
+    user_signal,
+    user_pushed,
+    user_held,
+    user_result,
+    user_done,
+    user_removed,
+}
+
+texts! { Postgres in "postgres":
     push,
     given,
     given_user,
@@ -52,14 +125,10 @@ texts! { Postgres in "postgres":
     bury,
     retry,
     first,
-    find,
-    ready,
-    others,
-    status,
+
     settings,
     worker,
     forget,
-    queues,
 }
 
 impl Postgres {
@@ -88,9 +157,5 @@ impl Postgres {
 
 /// The statements that create the tables.
 pub(crate) fn schema(dialect: Dialect, tables: &str) -> String {
-    match dialect {
-        Dialect::Postgres => Postgres::named(tables).schema,
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => String::new(),
-    }
+    Shared::named(dialect, tables).schema
 }

@@ -10,10 +10,18 @@ use crate::{context::Context, fault::Fault, options::Dialect, schema, session::L
 const VERSION: &str = "1";
 /// The names of the tables, without their common beginning.
 const NAMES: [&str; 4] = ["work_queue", "work", "work_body", "work_kept"];
+/// A further table of MySQL and MariaDB.
+#[cfg(feature = "mysql")]
+const LOCKS: &str = "work_lock";
 
 /// The names of the tables.
-pub(crate) fn names(tables: &str) -> Vec<String> {
-    NAMES.iter().map(|name| format!("{tables}{name}")).collect()
+pub(crate) fn names(dialect: Dialect, tables: &str) -> Vec<String> {
+    let further = match dialect {
+        Dialect::Postgres => None,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => Some(LOCKS),
+    };
+    NAMES.into_iter().chain(further).map(|name| format!("{tables}{name}")).collect()
 }
 
 /// Creates the tables that are missing, and checks their version, once for each session.
@@ -53,7 +61,7 @@ pub(crate) async fn ensure(link: &Link, context: &Context) -> Result<(), Fault> 
 }
 
 fn missing(context: &Context, kind: ErrorKind, why: &str) -> Error {
-    let (store, tables) = (context.options.store(), names(&context.options.tables).join(", "));
+    let (store, tables) = (context.options.store(), names(context.options.dialect, &context.options.tables).join(", "));
     let message = format!(
         "{store}: work queues need the tables {tables}, which are missing, and {why}; an administrator can apply the output \
          of `bandog schema --print`"
@@ -68,12 +76,7 @@ struct Found {
 
 impl Found {
     async fn read(link: &Link, context: &Context) -> Result<Self, Fault> {
-        let text = match context.options.dialect {
-            Dialect::Postgres => &context.work.postgres.exist,
-            #[cfg(feature = "mysql")]
-            Dialect::MySql => &context.work.mysql.exist,
-        };
-        let rows = link.query(text, &[&context.options.schema]).await?;
+        let rows = link.query(&context.work.shared.exist, &[&context.options.schema]).await?;
         let row = rows.first().ok_or(Fault::Broken(None))?;
         Ok(Self { has_all: row.try_get(0)?, version: row.try_get(1)? })
     }

@@ -1,6 +1,9 @@
 //! Takes.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -23,7 +26,17 @@ const MAX_WOKEN: i64 = 100;
 const MAX_ROUNDS: usize = SIDE_WORK + 10;
 
 /// Takes, one after another.
-pub(super) struct Takes(pub(super) Vec<Take>);
+pub(super) struct Takes {
+    takes: Vec<Take>,
+    /// Whether an attempt has failed. It may have taken elements.
+    was_tried: AtomicBool,
+}
+
+impl Takes {
+    pub(super) fn new(takes: &[Take]) -> Self {
+        Self { takes: takes.to_vec(), was_tried: AtomicBool::new(false) }
+    }
+}
 
 #[async_trait]
 impl Query for Takes {
@@ -32,7 +45,9 @@ impl Query for Takes {
     async fn run(&self, link: &Link, context: &Context) -> Result<Vec<Taken>, Fault> {
         tables::ensure(link, context).await?;
         let mut all = Vec::new();
-        for take in &self.0 {
+        let was_tried = self.was_tried.swap(true, Ordering::Relaxed);
+        for take in &self.takes {
+            let take = &Take { is_repeated: take.is_repeated || was_tried, ..take.clone() };
             #[cfg(feature = "mysql")]
             if context.options.dialect == crate::options::Dialect::MySql {
                 all.push(super::mysql::take(link, context, take).await?);
@@ -105,6 +120,10 @@ async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, 
         }
         // Elements before the known places may be ready.
         let found_nothing = taken.elements.len() == before && !scan.is_full;
+        if let Some(pause) = context.work.hints.get(&take.queue).pause().filter(|_| found_nothing) {
+            taken.next = Some(taken.next.map_or(pause, |next| next.min(pause)));
+            break;
+        }
         if !has_changed && !found_nothing {
             break;
         }
@@ -141,7 +160,7 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
     let (woken, row) = (woken.first().ok_or(Fault::Broken(None))?, rows.first().ok_or(Fault::Broken(None))?);
     let found =
         Found { now: woken.try_get(0)?, woke_all: woken.try_get::<i64>(1)? < MAX_WOKEN, next_lease: woken.try_get(3)? };
-    let must_lock = row.try_get(0)?;
+    let (must_lock, woke_some) = (row.try_get(0)?, woken.try_get::<i64>(1)? > 0);
     let mut places = Vec::new();
     for row in &rows {
         if row.try_get::<Option<i64>>(7)?.is_some() {
@@ -155,6 +174,9 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
         hints.scanned(scan, &found);
         hints.took(places, take);
         hints.is_limited |= must_lock;
+        if woke_some && scan.leases.is_some() {
+            hints.reset(); // They are ready at their former places.
+        }
     });
     let ids = |texts: Vec<&str>| texts.into_iter().map(read_id).collect::<Result<Vec<_>, _>>();
     Ok(Round {

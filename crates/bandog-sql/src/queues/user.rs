@@ -7,8 +7,7 @@ use bandog_core::{
 };
 
 use super::{
-    elements::{check, distinct, hexadecimal, id_text, to_json},
-    settle::fence_text,
+    elements::{check, distinct, fence_number, hexadecimal, id_text, to_json},
     tables,
 };
 use crate::{channel::Channel, context::Context, fault::Fault, fence, job::Query, session::Link};
@@ -22,7 +21,7 @@ impl Query for Create {
 
     async fn run(&self, link: &Link, context: &Context) -> Result<(), Fault> {
         tables::ensure(link, context).await?;
-        link.query(&context.work.texts().create, &[&self.0.as_str()]).await.map(drop)
+        link.query(&context.work.shared.create, &[&self.0.as_str()]).await.map(drop)
     }
 }
 
@@ -33,11 +32,11 @@ pub(super) fn push(context: &Context, push: &Push) -> Result<Vec<SqlStatement>> 
     if elements.is_empty() {
         return Ok(Vec::new());
     }
-    let (queue, json) = (push.queue.as_str().to_owned(), to_json(&elements, true));
     #[cfg(feature = "mysql")]
     if context.options.dialect == crate::options::Dialect::MySql {
-        return super::mysql::push_statements(context, &push.queue, json);
+        return super::mysql::push_statements(context, &push.queue, &elements);
     }
+    let (queue, json) = (push.queue.as_str().to_owned(), to_json(&elements, true));
     let values = [queue, json, Channel::of_queue(&push.queue).to_string(), fence::id(context)?];
     Ok(vec![fence::statement(context, &push.queue, &context.work.postgres.pushed_user, &values)])
 }
@@ -47,11 +46,13 @@ pub(super) fn settle(context: &Context, queue: &Key, settle: &Settle) -> Result<
     let SettleEnd::Done(result) = &settle.end else {
         return Err(Error::misused("in a transaction, a delivery can only be settled as done"));
     };
-    let (id, fence, result) = (id_text(settle.delivery.id), fence_text(settle.delivery.fence), hexadecimal(result));
     #[cfg(feature = "mysql")]
     if context.options.dialect == crate::options::Dialect::MySql {
-        return super::mysql::settle_statements(context, queue, [id, fence, result]);
+        let (id, fence) = (super::elements::id_bytes(settle.delivery.id), fence_number(settle.delivery.fence));
+        return super::mysql::settle_statements(context, queue, id, fence, result);
     }
+    let (id, fence) = (id_text(settle.delivery.id), fence_number(settle.delivery.fence).to_string());
+    let result = hexadecimal(result);
     let channels = [Channel::of_results(queue, settle.delivery.id.client), Channel::of_queue(queue)];
     let [results, ready] = channels.map(|channel| channel.to_string());
     let values = [queue.as_str().to_owned(), id, fence, result, results, ready, fence::id(context)?];

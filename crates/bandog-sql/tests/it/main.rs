@@ -14,6 +14,7 @@ mod held_days;
 mod login;
 mod polls;
 mod poolers;
+mod queue_speed;
 mod rights;
 mod roles;
 mod rows;

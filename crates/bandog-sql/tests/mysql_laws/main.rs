@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod held;
+mod queues;
 mod shedlock;
 #[path = "../claims/worlds.rs"]
 mod worlds;

@@ -1,0 +1,213 @@
+//! The changes of a transaction, as columns of statements.
+
+use bandog_core::queues::{Element, ElementId, MAX_PRIORITY, Phase};
+
+use super::{
+    super::{
+        elements::{fence_number, id_bytes, id_text, phase_number, take_numbers, write_outcome},
+        micros,
+        statements::MySql,
+    },
+    view::View,
+};
+use crate::{client::Statement, fault::Fault, session::Link, value::Parameter};
+
+/// The number of [`MySql::keep`]'s kinds.
+const ONCE: i64 = 0;
+const RESULT: i64 = 2;
+const WORKER: i64 = 3;
+
+/// The rows that a transaction writes.
+pub(super) struct Written<'v> {
+    view: &'v View,
+    old: &'v [(i64, Vec<u8>)],
+    /// The number of the queue.
+    number: i64,
+    elements: Vec<(&'v Element, [u8; 16], Option<[u8; 16]>)>,
+    inserted: Vec<([u8; 16], &'v [u8])>,
+    removed: Vec<[u8; 16]>,
+    texts: Vec<([u8; 16], Option<&'v [u8]>, Option<&'v [u8]>)>,
+    kept: Vec<Kept>,
+    forgotten: Vec<String>,
+}
+
+/// A row that is kept for a time.
+struct Kept {
+    kind: i64,
+    name: String,
+    until: i64,
+    element: Option<[u8; 16]>,
+    content: Option<Vec<u8>>,
+}
+
+impl<'v> Written<'v> {
+    pub(super) fn of(view: &'v View, old: &'v [(i64, Vec<u8>)], number: i64) -> Self {
+        let changes = &view.changes;
+        let bytes = |id: &ElementId| id_bytes(*id);
+        let elements = changes.written.iter().filter_map(|id| view.get(*id));
+        let texts = changes.texts.iter().filter(|(id, _)| view.get(**id).is_some());
+        fn text(text: Option<&String>) -> Option<&[u8]> {
+            text.map(String::as_bytes)
+        }
+        Self {
+            view,
+            old,
+            number,
+            elements: elements.map(|element| (element, id_bytes(element.id), element.before.map(id_bytes))).collect(),
+            inserted: changes.inserted.iter().map(|id| (id_bytes(*id), view.payload(*id))).collect(),
+            removed: changes.removed.iter().map(bytes).collect(),
+            texts: texts
+                .map(|(id, (error, progress))| (id_bytes(*id), text(error.as_ref()), text(progress.as_ref())))
+                .collect(),
+            kept: kept(view),
+            forgotten: changes.forgotten.iter().map(|id| id_text(*id)).collect(),
+        }
+    }
+
+    /// Executes the statements that are needed, and commits.
+    pub(super) async fn write(&self, link: &Link, texts: &MySql) -> Result<(), Fault> {
+        let elements = || self.elements.iter();
+        let of = |column: fn(&Element) -> i64| elements().map(|(element, ..)| column(element)).collect::<Vec<i64>>();
+        let optional = |column: fn(&Element) -> Option<i64>| {
+            elements().map(|(element, ..)| column(element)).collect::<Vec<Option<i64>>>()
+        };
+        let ids: Vec<&[u8]> = elements().map(|(_, id, _)| id.as_slice()).collect();
+        let befores: Vec<Option<&[u8]>> =
+            elements().map(|(.., before)| before.as_ref().map(<[u8; 16]>::as_slice)).collect();
+        let keys: Vec<Option<&str>> = elements().map(|(element, ..)| element.order_key.as_deref()).collect();
+        let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        let (phases, lines) = (of(|element| phase_number(element.phase)), of(line));
+        let priorities = of(|element| i64::from(element.priority.get()));
+        let [ats, places, pushed] = [|e: &Element| e.at, |e: &Element| e.place, |e: &Element| e.pushed]
+            .map(|column: fn(&Element) -> u64| elements().map(|(e, ..)| time(column(e))).collect::<Vec<i64>>());
+        let (attempts, fences) = (of(|element| i64::from(element.attempt)), of(|element| fence_number(element.fence)));
+        let (takers, takes) = (
+            optional(|element| element.taken_by.map(|take| take_numbers(take)[0])),
+            optional(|element| element.taken_by.map(|take| take_numbers(take)[1])),
+        );
+        let keep_results = optional(|element| element.keep_result.map(micros));
+        let (waits, cancelled) =
+            (of(|element| i64::from(element.waits_for)), of(|element| i64::from(element.is_cancelled)));
+        let order_ats = optional(order_at);
+        let numbers = vec![self.number; ids.len()];
+        let put: [Parameter<'_>; 18] = [
+            &ids,
+            &phases,
+            &lines,
+            &priorities,
+            &ats,
+            &places,
+            &pushed,
+            &attempts,
+            &fences,
+            &takers,
+            &takes,
+            &keep_results,
+            &befores,
+            &waits,
+            &cancelled,
+            &keys,
+            &order_ats,
+            &numbers,
+        ];
+
+        let new_ids: Vec<&[u8]> = self.inserted.iter().map(|(id, _)| id.as_slice()).collect();
+        let payloads: Vec<&[u8]> = self.inserted.iter().map(|(_, payload)| *payload).collect();
+        let new_numbers = vec![self.number; new_ids.len()];
+        let put_body: [Parameter<'_>; 3] = [&new_numbers, &new_ids, &payloads];
+
+        let removed: Vec<&[u8]> = self.removed.iter().map(<[u8; 16]>::as_slice).collect();
+        let remove: [Parameter<'_>; 1] = [&removed];
+
+        let changed: Vec<&[u8]> = self.texts.iter().map(|(id, ..)| id.as_slice()).collect();
+        let changed: Vec<[Parameter<'_>; 3]> = changed
+            .iter()
+            .zip(&self.texts)
+            .map(|(id, (_, error, progress))| [id as Parameter<'_>, error, progress])
+            .collect();
+
+        let kinds: Vec<i64> = self.kept.iter().map(|kept| kept.kind).collect();
+        let names: Vec<&str> = self.kept.iter().map(|kept| kept.name.as_str()).collect();
+        let untils: Vec<i64> = self.kept.iter().map(|kept| kept.until).collect();
+        let kept_elements: Vec<Option<&[u8]>> =
+            self.kept.iter().map(|kept| kept.element.as_ref().map(<[u8; 16]>::as_slice)).collect();
+        let contents: Vec<Option<&[u8]>> = self.kept.iter().map(|kept| kept.content.as_deref()).collect();
+        let kept_numbers = vec![self.number; kinds.len()];
+        let keep: [Parameter<'_>; 6] = [&kinds, &names, &untils, &kept_elements, &contents, &kept_numbers];
+
+        let result_kinds = vec![RESULT; self.forgotten.len()];
+        let forget: [Parameter<'_>; 2] = [&result_kinds, &self.forgotten];
+        let old_kinds: Vec<i64> = self.old.iter().map(|(kind, _)| *kind).collect();
+        let old_names: Vec<&[u8]> = self.old.iter().map(|(_, name)| name.as_slice()).collect();
+        let drop_old: [Parameter<'_>; 2] = [&old_kinds, &old_names];
+
+        let settings = &self.view.settings;
+        let (concurrency, deliveries, period) = (
+            settings.concurrency.map(|limit| i64::from(limit.get())),
+            settings.rate.map(|rate| i64::from(rate.deliveries.get())),
+            settings.rate.map(|rate| micros(rate.per)),
+        );
+        let set: [Parameter<'_>; 5] =
+            [&settings.is_paused, &concurrency, &deliveries, &period, &self.view.next_delivery];
+
+        let mut all: Vec<Statement<'_>> = Vec::new();
+        let each: [(bool, Statement<'_>); 4] = [
+            (self.view.changes.has_settings, (&texts.settings, &set)),
+            (!ids.is_empty(), (&texts.put, &put)),
+            (!new_ids.is_empty(), (&texts.put_body, &put_body)),
+            (!removed.is_empty(), (&texts.remove, &remove)),
+        ];
+        all.extend(each.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, statement)| statement));
+        all.extend(changed.iter().map(|parameters| (texts.texts.as_str(), &parameters[..])));
+        let each: [(bool, Statement<'_>); 3] = [
+            (!self.forgotten.is_empty(), (&texts.drop, &forget)),
+            (!kinds.is_empty(), (&texts.keep, &keep)),
+            (!old_kinds.is_empty(), (&texts.drop, &drop_old)),
+        ];
+        all.extend(each.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, statement)| statement));
+        link.end(&all).await.map(drop)
+    }
+}
+
+/// The rows that are kept for a time.
+fn kept(view: &View) -> Vec<Kept> {
+    let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+    let changes = &view.changes;
+    let once = changes.once.iter().map(|(id, (by, until))| Kept {
+        kind: ONCE,
+        name: id.clone(),
+        until: time(*until),
+        element: Some(id_bytes(*by)),
+        content: None,
+    });
+    let results = changes.results.iter().map(|(id, (outcome, until))| Kept {
+        kind: RESULT,
+        name: id_text(*id),
+        until: time(*until),
+        element: None,
+        content: Some(write_outcome(outcome)),
+    });
+    let worker = changes.worker.iter().map(|(id, text, until)| Kept {
+        kind: WORKER,
+        name: format!("{id:016x}"),
+        until: time(*until),
+        element: None,
+        content: Some(text.as_bytes().to_vec()),
+    });
+    once.chain(results).chain(worker).collect()
+}
+
+/// The column that sorts ready elements by their priority.
+fn line(element: &Element) -> i64 {
+    if element.phase == Phase::Ready { i64::from(MAX_PRIORITY - element.priority.get()) } else { 0 }
+}
+
+/// The column that sorts the elements of a key: first the one that is ready, delayed or taken, then the blocked ones.
+fn order_at(element: &Element) -> Option<i64> {
+    element.order_key.as_ref()?;
+    match element.phase {
+        Phase::Ready | Phase::Delayed | Phase::Taken => Some(-1),
+        Phase::Blocked if element.waits_for == 0 => Some(i64::try_from(element.at).unwrap_or(i64::MAX)),
+        Phase::Blocked | Phase::Dead | Phase::Ended => None,
+    }
+}
