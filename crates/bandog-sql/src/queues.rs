@@ -136,10 +136,15 @@ impl Queues for Sql {
 
     async fn push_sql(&self, push: &Push) -> Result<Vec<SqlStatement>> {
         let created = self.query_queues(user::Create(push.queue.clone())).await;
-        created.and_then(|()| user::push(self.context(), push)).map_err(|error| error.during("push").at(&push.queue))
+        created
+            .and_then(|number| user::push(self.context(), push, number))
+            .map_err(|error| error.during("push").at(&push.queue))
     }
 
     async fn settle_sql(&self, queue: &Key, settle: &Settle) -> Result<Vec<SqlStatement>> {
-        user::settle(self.context(), queue, settle).map_err(|error| error.during("settle").at(queue))
+        let found = self.query_queues(user::Find(queue.clone())).await;
+        found
+            .and_then(|number| user::settle(self.context(), queue, settle, number))
+            .map_err(|error| error.during("settle").at(queue))
     }
 }

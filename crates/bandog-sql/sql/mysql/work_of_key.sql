@@ -3,7 +3,7 @@
 -- $2 maximum number
 -- Result: of each the id, phase, priority, at, place, pushed, attempt, fence, the two numbers of the take, keep_result, the
 -- element that waits, waits_for, whether it is cancelled, its key of order.
-select lower(hex(e.id)), e.phase, e.priority, e.at, e.place, e.pushed, e.attempt, e.fence, e.taker, e.take_number, e.keep_result,
-    lower(hex(e.before_id)), e.waits_for, e.is_cancelled, e.order_key
+select lower(hex(e.id)), e.phase, e.priority, e.at, e.place, e.pushed, e.attempt, e.fence, e.taker,
+    e.take_number, e.keep_result, lower(hex(e.before_id)), e.waits_for, e.is_cancelled, e.order_key
 from bandog_work e force index (of_key)
 where e.queue = @bandog_queue and e.order_key = $1 and e.order_at >= -1 order by e.order_at, e.id limit $2

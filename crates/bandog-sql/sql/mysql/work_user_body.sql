@@ -1,11 +1,6 @@
 -- Writes the payloads of the elements of a push.
--- $1 the queue, $2 the first element of the push
--- $3 ids, $4 payloads, $5 ids of `once` or nulls
+-- $1 the numbers of the queue, $2 ids, $3 payloads, $4 whether the element has an id of `once`
 -- Result: none.
 insert into $schema.bandog_work_body (queue, id, payload)
-select r.queue, g.id, g.payload
-from ($rows(3 id, 4 payload, 5 once)) g
-join $schema.bandog_work_queue q on q.name = $1
-join $schema.bandog_work_kept r on r.queue = q.number and r.kind = 1 and r.name = lower(hex($2)) and r.element is null
-left join $schema.bandog_work_kept o on o.queue = q.number and o.kind = 0 and o.name = g.once
-where g.once is null or o.element = g.id
+select g.queue, g.id, g.payload from ($rows(1 queue, 2 id, 3 payload, 4 once)) g
+where @bandog_new and (not g.once or instr(@bandog_mine, lower(hex(g.id))) > 0)

@@ -1,5 +1,5 @@
 -- Checks in a transaction of the user that a delivery is held, and locks its element.
--- $1 the queue, $2 the element, $3 the fence, $4 the id of the store
+-- $1 the number of the queue, $2 the element, $3 the fence, $4 the id of the store
 -- Result: 1. If the delivery is not held, the statement fails, and its error has the reason.
 select cast(case
     when coalesce((select m.value from $schema.bandog_meta m where m.name = 'id'), '') <> $4
@@ -13,5 +13,5 @@ end as signed) as fence
 from (select 1 as one) single
 left join (
     select e.fence from $schema.bandog_work e force index (primary)
-    where e.queue = (select q.number from $schema.bandog_work_queue q where q.name = $1) and e.id = $2 for update
+    where e.queue = $1 and e.id = $2 for update
 ) held on true

@@ -9,17 +9,16 @@ use super::super::{elements::id_bytes, micros};
 use crate::{context::Context, fence, mysql::with_parameters, value::Parameter};
 
 /// The statements that push. The elements are distinct, and there is at least one.
-pub(crate) fn push(context: &Context, queue: &Key, elements: &[&NewElement]) -> Result<Vec<SqlStatement>> {
+pub(crate) fn push(context: &Context, queue: &Key, number: i64, elements: &[&NewElement]) -> Result<Vec<SqlStatement>> {
     let texts = &context.work.mysql;
     let store = fence::id(context)?;
     let ids: Vec<_> = elements.iter().map(|element| id_bytes(element.id)).collect();
     let ids: Vec<&[u8]> = ids.iter().map(<[u8; 16]>::as_slice).collect();
     let Some(first) = ids.first() else { return Ok(Vec::new()) };
-    let name = queue.as_str();
     let payloads: Vec<&[u8]> = elements.iter().map(|element| element.payload.as_slice()).collect();
     let once_of = |element: &NewElement| element.once.clone().filter(|once| !once.window.is_zero());
     let once: Vec<_> = elements.iter().map(|element| once_of(element)).collect();
-    let once_ids: Vec<Option<&str>> = once.iter().map(|once| once.as_ref().map(|once| &*once.id)).collect();
+    let has_once: Vec<i64> = once.iter().map(|once| i64::from(once.is_some())).collect();
     let with_once = || once.iter().zip(&ids).filter_map(|(once, id)| Some((once.as_ref()?, *id)));
     let names: Vec<&str> = with_once().map(|(once, _)| &*once.id).collect();
     let by: Vec<&[u8]> = with_once().map(|(_, id)| id).collect();
@@ -40,22 +39,30 @@ pub(crate) fn push(context: &Context, queue: &Key, elements: &[&NewElement]) -> 
     let waits: Vec<i64> = elements.iter().map(|element| i64::from(element.waits_for)).collect();
     let keys: Vec<Option<&str>> = elements.iter().map(|element| element.order_key.as_deref()).collect();
 
-    let remember: [Parameter<'_>; 3] = [&name, first, &store];
-    let put_once: [Parameter<'_>; 5] = [&name, first, &names, &by, &windows];
-    let put: [Parameter<'_>; 11] =
-        [&name, first, &ids, &priorities, &delays, &dues, &keeps, &befores, &waits, &keys, &once_ids];
-    let put_body: [Parameter<'_>; 5] = [&name, first, &ids, &payloads, &once_ids];
-    let signal: [Parameter<'_>; 3] = [&name, first, &ids];
-    let end: [Parameter<'_>; 2] = [&name, first];
-    let mut all: Vec<(&str, &[Parameter<'_>])> = vec![(&texts.user_remember, &remember)];
+    let queues = vec![number; ids.len()];
+    let with_signal = || elements.iter().zip(&ids).filter(|(e, _)| e.order_key.is_some() && e.waits_for == 0);
+    let signals: Vec<&[u8]> = with_signal().map(|(_, id)| *id).collect();
+    let signal_keys: Vec<Option<&str>> = with_signal().map(|(element, _)| element.order_key.as_deref()).collect();
+    let signal_once: Vec<i64> = with_signal().map(|(element, _)| i64::from(once_of(element).is_some())).collect();
+    let (once_queues, signal_queues) = (vec![number; names.len()], vec![number; signals.len()]);
+
+    let remember: [Parameter<'_>; 3] = [&number, first, &store];
+    let of_push: [Parameter<'_>; 2] = [&number, first];
+    let put_once: [Parameter<'_>; 4] = [&once_queues, &names, &by, &windows];
+    let mine: [Parameter<'_>; 2] = [&number, &names];
+    let put_body: [Parameter<'_>; 4] = [&queues, &ids, &payloads, &has_once];
+    let put: [Parameter<'_>; 10] =
+        [&queues, &ids, &priorities, &delays, &dues, &keeps, &befores, &waits, &keys, &has_once];
+    let signal: [Parameter<'_>; 4] = [&signal_queues, &signals, &signal_keys, &signal_once];
+    let mut all: Vec<(&str, &[Parameter<'_>])> = vec![(&texts.user_remember, &remember), (&texts.user_new, &of_push)];
     if !names.is_empty() {
-        all.push((&texts.user_once, &put_once));
+        all.extend([(texts.user_once.as_str(), &put_once[..]), (&texts.user_mine, &mine)]);
     }
     all.extend([(texts.user_body.as_str(), &put_body[..]), (&texts.user_push, &put)]);
-    if keys.iter().any(Option::is_some) {
+    if !signals.is_empty() {
         all.push((&texts.user_signal, &signal));
     }
-    all.push((&texts.user_pushed, &end));
+    all.push((&texts.user_pushed, &of_push));
     Ok(all.into_iter().map(|(text, parameters)| statement(context, queue, text, parameters)).collect())
 }
 
@@ -63,16 +70,14 @@ pub(crate) fn push(context: &Context, queue: &Key, elements: &[&NewElement]) -> 
 pub(crate) fn settle(
     context: &Context,
     queue: &Key,
-    id: [u8; 16],
-    fence: i64,
-    result: &[u8],
+    number: i64,
+    (id, fence, result): (&[u8], i64, &[u8]),
 ) -> Result<Vec<SqlStatement>> {
     let texts = &context.work.mysql;
     let store = fence::id(context)?;
-    let (name, id) = (queue.as_str(), id.as_slice());
-    let held: [Parameter<'_>; 4] = [&name, &id, &fence, &store];
-    let keep: [Parameter<'_>; 3] = [&name, &id, &result];
-    let of_element: [Parameter<'_>; 2] = [&name, &id];
+    let held: [Parameter<'_>; 4] = [&number, &id, &fence, &store];
+    let keep: [Parameter<'_>; 3] = [&number, &id, &result];
+    let of_element: [Parameter<'_>; 2] = [&number, &id];
     let all: [(&str, &[Parameter<'_>]); 4] = [
         (&texts.user_held, &held),
         (&texts.user_result, &keep),

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{client::Statement, fault::Fault, session::Link, value::Parameter};
 
-/// The number of [`MySql::keep`]'s kinds.
+/// An id as bytes.
+type Id = [u8; 16];
+
+/// The kinds of rows that are kept.
 const ONCE: i64 = 0;
 const RESULT: i64 = 2;
 const WORKER: i64 = 3;
@@ -23,10 +26,11 @@ pub(super) struct Written<'v> {
     old: &'v [(i64, Vec<u8>)],
     /// The number of the queue.
     number: i64,
-    elements: Vec<(&'v Element, [u8; 16], Option<[u8; 16]>)>,
-    inserted: Vec<([u8; 16], &'v [u8])>,
-    removed: Vec<[u8; 16]>,
-    texts: Vec<([u8; 16], Option<&'v [u8]>, Option<&'v [u8]>)>,
+    elements: Vec<(&'v Element, Id, Option<Id>)>,
+    inserted: Vec<(Id, &'v [u8])>,
+    removed: Vec<Id>,
+    /// The errors and the progress of elements.
+    texts: Vec<(Id, [Option<&'v [u8]>; 2])>,
     kept: Vec<Kept>,
     forgotten: Vec<String>,
 }
@@ -36,7 +40,7 @@ struct Kept {
     kind: i64,
     name: String,
     until: i64,
-    element: Option<[u8; 16]>,
+    element: Option<Id>,
     content: Option<Vec<u8>>,
 }
 
@@ -57,7 +61,7 @@ impl<'v> Written<'v> {
             inserted: changes.inserted.iter().map(|id| (id_bytes(*id), view.payload(*id))).collect(),
             removed: changes.removed.iter().map(bytes).collect(),
             texts: texts
-                .map(|(id, (error, progress))| (id_bytes(*id), text(error.as_ref()), text(progress.as_ref())))
+                .map(|(id, (error, progress))| (id_bytes(*id), [text(error.as_ref()), text(progress.as_ref())]))
                 .collect(),
             kept: kept(view),
             forgotten: changes.forgotten.iter().map(|id| id_text(*id)).collect(),
@@ -72,8 +76,7 @@ impl<'v> Written<'v> {
             elements().map(|(element, ..)| column(element)).collect::<Vec<Option<i64>>>()
         };
         let ids: Vec<&[u8]> = elements().map(|(_, id, _)| id.as_slice()).collect();
-        let befores: Vec<Option<&[u8]>> =
-            elements().map(|(.., before)| before.as_ref().map(<[u8; 16]>::as_slice)).collect();
+        let befores: Vec<Option<&[u8]>> = elements().map(|(.., before)| before.as_ref().map(Id::as_slice)).collect();
         let keys: Vec<Option<&str>> = elements().map(|(element, ..)| element.order_key.as_deref()).collect();
         let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         let (phases, lines) = (of(|element| phase_number(element.phase)), of(line));
@@ -116,21 +119,21 @@ impl<'v> Written<'v> {
         let new_numbers = vec![self.number; new_ids.len()];
         let put_body: [Parameter<'_>; 3] = [&new_numbers, &new_ids, &payloads];
 
-        let removed: Vec<&[u8]> = self.removed.iter().map(<[u8; 16]>::as_slice).collect();
+        let removed: Vec<&[u8]> = self.removed.iter().map(Id::as_slice).collect();
         let remove: [Parameter<'_>; 1] = [&removed];
 
-        let changed: Vec<&[u8]> = self.texts.iter().map(|(id, ..)| id.as_slice()).collect();
+        let changed: Vec<&[u8]> = self.texts.iter().map(|(id, _)| id.as_slice()).collect();
         let changed: Vec<[Parameter<'_>; 3]> = changed
             .iter()
             .zip(&self.texts)
-            .map(|(id, (_, error, progress))| [id as Parameter<'_>, error, progress])
+            .map(|(id, (_, [error, progress]))| [id as Parameter<'_>, error, progress])
             .collect();
 
         let kinds: Vec<i64> = self.kept.iter().map(|kept| kept.kind).collect();
         let names: Vec<&str> = self.kept.iter().map(|kept| kept.name.as_str()).collect();
         let untils: Vec<i64> = self.kept.iter().map(|kept| kept.until).collect();
         let kept_elements: Vec<Option<&[u8]>> =
-            self.kept.iter().map(|kept| kept.element.as_ref().map(<[u8; 16]>::as_slice)).collect();
+            self.kept.iter().map(|kept| kept.element.as_ref().map(Id::as_slice)).collect();
         let contents: Vec<Option<&[u8]>> = self.kept.iter().map(|kept| kept.content.as_deref()).collect();
         let kept_numbers = vec![self.number; kinds.len()];
         let keep: [Parameter<'_>; 6] = [&kinds, &names, &untils, &kept_elements, &contents, &kept_numbers];
