@@ -4,6 +4,7 @@ pub(crate) mod connections;
 pub(crate) mod full;
 pub(crate) mod held;
 pub(crate) mod polls;
+pub(crate) mod queues;
 pub(crate) mod shedlock;
 pub(crate) mod tables;
 pub(crate) mod terminal;

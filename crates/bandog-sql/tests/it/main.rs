@@ -15,6 +15,7 @@ mod login;
 mod polls;
 mod poolers;
 mod queue_speed;
+mod queues;
 mod rights;
 mod roles;
 mod rows;

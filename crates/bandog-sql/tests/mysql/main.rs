@@ -14,6 +14,7 @@ mod held;
 mod held_days;
 mod login;
 mod polls;
+mod queues;
 mod rights;
 mod rows;
 mod settings;

@@ -1,0 +1,144 @@
+//! Work queues: missing tables, missing rights, and answers that are lost.
+
+use std::{sync::Arc, time::Duration};
+
+use bandog_core::{
+    Backend, Error, ErrorKind, Key,
+    queues::{
+        DeliveryId, ElementId, NewElement, OnceId, Phase, Push, Pushed, Queues, Settle, SettleEnd, Settled, Take,
+        TakeId, Taken,
+    },
+};
+use bandog_sql::{Sql, SqlOptions};
+use bandog_testkit::{Wire, eventually_async};
+
+use super::{SOON, claim, open, take};
+
+/// A time that does not pass in a test.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A queue of a program.
+pub(crate) struct Queue {
+    pub(crate) store: Arc<dyn Queues>,
+    pub(crate) name: Key,
+}
+
+impl Queue {
+    pub(crate) fn at(url: &str) -> Self {
+        Self::of(&open(url))
+    }
+
+    fn of(store: &Sql) -> Self {
+        Self { store: Backend::queues(store).unwrap(), name: Key::new("q").unwrap() }
+    }
+
+    pub(crate) async fn push(&self, elements: &[NewElement]) -> Result<Vec<Pushed>, Error> {
+        self.store.push(&[Push { queue: self.name.clone(), elements: elements.to_vec() }]).await.remove(0)
+    }
+
+    async fn take(&self, number: u64, is_repeated: bool) -> Result<Taken, Error> {
+        let id = TakeId { taker: 7, number };
+        let take = Take { queue: self.name.clone(), id, is_repeated, at_most: 2, lease: HOUR, deliveries: 5 };
+        self.store.take(&[take]).await.remove(0)
+    }
+}
+
+pub(crate) fn element(number: u64) -> NewElement {
+    NewElement::new(ElementId { client: 1, number }, number.to_string().into_bytes())
+}
+
+/// A client whose user may not create tables uses locks, and learns what its work queues need. `forbid`: the user may not
+/// create tables from now on. `create`: an administrator creates them.
+pub(crate) async fn missing_tables_are_named(url: &str, forbid: impl Fn(), create: impl Fn()) {
+    take(&open(url), &claim("first")).await; // An earlier version has created the other tables.
+    forbid();
+    for (url, kind) in [(url.to_owned(), ErrorKind::Denied), (format!("{url}?create=false"), ErrorKind::Unsupported)] {
+        let store = open(&url);
+        take(&store, &claim(&url)).await;
+        let error = Queue::of(&store).push(&[element(1)]).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        for word in ["bandog_work_queue", "bandog_work_kept", "bandog schema --print"] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        take(&store, &claim(&format!("{url} again"))).await;
+    }
+    let store = open(url);
+    assert_eq!(Queue::of(&store).push(&[element(1)]).await.unwrap_err().kind(), ErrorKind::Denied);
+    create();
+    assert!(Queue::at(url).push(&[element(1)]).await.unwrap()[0].is_new);
+}
+
+/// A client whose user may not use the tables uses locks. `forbid`: the user may not write the table of elements.
+pub(crate) async fn missing_rights_are_named(url: &str, forbid: impl Fn()) {
+    Queue::at(url).push(&[element(1)]).await.unwrap();
+    forbid();
+    let store = open(url);
+    let queue = Queue::of(&store);
+    let error = queue.push(&[element(2)]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("bandog_work"), "{error}");
+    take(&store, &claim("k")).await;
+}
+
+/// Tables that are gone are created again.
+pub(crate) async fn dropped_tables_are_created_again(url: &str, drop_tables: impl Fn()) {
+    let queue = Queue::at(url);
+    queue.push(&[element(1)]).await.unwrap();
+    drop_tables();
+    eventually_async(SOON, async || queue.push(&[element(1)]).await).await;
+    assert_eq!(eventually_async(SOON, async || queue.take(1, false).await).await.elements.len(), 1);
+}
+
+/// Each call is repeated after its answer was lost.
+pub(crate) async fn lost_answers_change_nothing(url: &str, wire: &Wire) {
+    let store = Sql::new(SqlOptions::from_url(url).unwrap().timeout(Duration::from_secs(1))).unwrap();
+    let queue = Queue::of(&store);
+    let once = OnceId { id: "once".into(), window: HOUR };
+    let all = [
+        element(1),
+        NewElement { order_key: Some("k".into()), ..element(2) },
+        NewElement { once: Some(once), order_key: Some("k".into()), ..element(3) },
+    ];
+    queue.push(&[element(99)]).await.unwrap(); // The session is open, and the statements are prepared.
+    assert_eq!(queue.take(1, false).await.unwrap().elements.len(), 1);
+    for round in 0..3 {
+        let ids = |element: &NewElement| ElementId { client: 10 + round, ..element.id };
+        let elements = all.clone().map(|element| NewElement { id: ids(&element), ..element });
+        wire.drop_replies(true);
+        assert!(queue.push(&elements).await.unwrap_err().is_retryable());
+        wire.drop_replies(false);
+        wire.cut();
+        let pushed = eventually_async(SOON, async || queue.push(&elements).await).await;
+        assert_eq!(pushed.iter().filter(|pushed| pushed.is_new).count(), if round == 0 { 3 } else { 2 });
+
+        let number = 10 + round;
+        wire.drop_replies(true);
+        assert!(queue.take(number, false).await.unwrap_err().is_retryable());
+        wire.drop_replies(false);
+        wire.cut();
+        let taken = eventually_async(SOON, async || queue.take(number, true).await).await.elements;
+        assert_eq!(taken.len(), 2, "{taken:?}");
+        assert!(taken.iter().all(|element| element.attempt == 1), "{taken:?}");
+        assert!(queue.take(number + 100, false).await.unwrap().elements.is_empty());
+
+        let done = |element: &bandog_core::queues::Delivered| Settle {
+            delivery: DeliveryId { id: element.id, fence: element.fence },
+            end: SettleEnd::Done(Vec::new()),
+        };
+        let settles: Vec<_> = taken.iter().map(done).collect();
+        wire.drop_replies(true);
+        assert!(queue.store.settle(&queue.name, &settles).await.unwrap_err().is_retryable());
+        wire.drop_replies(false);
+        wire.cut();
+        let settle = async || queue.store.settle(&queue.name, &settles).await;
+        let settled = eventually_async(SOON, settle).await;
+        assert!(settled.iter().all(|settled| *settled != Settled::Lost), "{settled:?}");
+        // The next one of the key is there.
+        let rest = eventually_async(SOON, async || queue.take(number + 200, true).await).await.elements;
+        assert_eq!(rest.len(), usize::from(round == 0), "{rest:?}");
+        let settles: Vec<_> = rest.iter().map(done).collect();
+        assert!(queue.store.settle(&queue.name, &settles).await.unwrap().iter().all(|s| *s == Settled::Applied));
+        let status = queue.store.status(&queue.name).await.unwrap();
+        assert_eq!((status.count(Phase::Taken), status.counts.values().sum::<u64>()), (1, 1), "{status:?}");
+    }
+}

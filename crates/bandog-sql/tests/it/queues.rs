@@ -1,0 +1,47 @@
+//! Work queues: their tables, and answers that are lost.
+
+use bandog_testkit::PostgresServer;
+
+use crate::{
+    claims::queues::{
+        dropped_tables_are_created_again, lost_answers_change_nothing, missing_rights_are_named,
+        missing_tables_are_named,
+    },
+    support::{SERVER, url},
+};
+
+#[tokio::test]
+async fn tables_that_the_user_may_not_create_are_named() {
+    let database = SERVER.new_database();
+    let url = url(&SERVER, &database);
+    let forbid = || {
+        SERVER.sql(&database, "alter schema bandog owner to postgres; grant usage on schema bandog to locks");
+    };
+    let create = || {
+        SERVER.sql(&database, "grant create on schema bandog to locks");
+    };
+    missing_tables_are_named(&url, forbid, create).await;
+}
+
+#[tokio::test]
+async fn rights_that_the_user_lacks_are_named() {
+    let database = SERVER.new_database();
+    let forbid = || drop(SERVER.sql(&database, "revoke insert on bandog.bandog_work from locks"));
+    missing_rights_are_named(&url(&SERVER, &database), forbid).await;
+}
+
+#[tokio::test]
+async fn tables_that_are_gone_are_created_again() {
+    let database = SERVER.new_database();
+    let tables = ["work", "work_body", "work_kept", "work_queue"].map(|name| format!("bandog.bandog_{name}"));
+    let drop_tables = || drop(SERVER.sql(&database, &format!("drop table {}", tables.join(", "))));
+    dropped_tables_are_created_again(&url(&SERVER, &database), drop_tables).await;
+}
+
+#[tokio::test]
+async fn calls_without_answers_can_be_repeated() {
+    let database = SERVER.new_database();
+    let wire = SERVER.wire();
+    let url = format!("postgres://{}@127.0.0.1:{}/{database}", PostgresServer::LOCKS, wire.port());
+    lost_answers_change_nothing(&url, &wire).await;
+}

@@ -1,0 +1,53 @@
+//! Work queues: their tables, and answers that are lost.
+
+use bandog_testkit::MariaDbServer;
+
+use crate::{
+    claims::queues::{
+        dropped_tables_are_created_again, lost_answers_change_nothing, missing_rights_are_named,
+        missing_tables_are_named,
+    },
+    support::{SERVER, url},
+};
+
+#[tokio::test]
+async fn tables_that_the_user_may_not_create_are_named() {
+    let database = SERVER.new_database();
+    let grant = |rights: &str| {
+        SERVER.sql("mysql", &format!("grant {rights} on {database}.* to locks@'%'"));
+    };
+    let forbid = || {
+        SERVER.sql("mysql", &format!("revoke all on {database}.* from locks@'%'"));
+        grant("select, insert, update, delete");
+    };
+    missing_tables_are_named(&url(&SERVER, &database), forbid, || grant("create")).await;
+}
+
+#[tokio::test]
+async fn rights_that_the_user_lacks_are_named() {
+    let database = SERVER.new_database();
+    let forbid = || {
+        SERVER.sql("mysql", &format!("revoke all on {database}.* from locks@'%'"));
+        let tables = SERVER.sql(&database, "show tables");
+        for table in tables.lines().filter(|table| *table != "bandog_work") {
+            SERVER.sql("mysql", &format!("grant select, insert, update, delete on {database}.{table} to locks@'%'"));
+        }
+    };
+    missing_rights_are_named(&url(&SERVER, &database), forbid).await;
+}
+
+#[tokio::test]
+async fn tables_that_are_gone_are_created_again() {
+    let database = SERVER.new_database();
+    let tables = ["work", "work_body", "work_kept", "work_queue", "work_lock"].map(|name| format!("bandog_{name}"));
+    let drop_tables = || drop(SERVER.sql(&database, &format!("drop table {}", tables.join(", "))));
+    dropped_tables_are_created_again(&url(&SERVER, &database), drop_tables).await;
+}
+
+#[tokio::test]
+async fn calls_without_answers_can_be_repeated() {
+    let database = SERVER.new_database();
+    let wire = SERVER.wire();
+    let url = format!("mysql://{}@127.0.0.1:{}/{database}", MariaDbServer::LOCKS, wire.port());
+    lost_answers_change_nothing(&url, &wire).await;
+}
