@@ -216,3 +216,6 @@ impl Hints {
         self.kept = until;
     }
 }
+
+#[cfg(test)]
+mod tests;

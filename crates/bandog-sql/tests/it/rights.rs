@@ -4,6 +4,7 @@ use bandog_core::{ErrorKind, Inspect, Kind, Leases, Pattern, Records, Renewal, S
 
 use bandog_sql::SqlOptions;
 
+use crate::claims::queues::{Queue, element};
 use crate::support::{SERVER, claim, open, release, renew, take, try_take, url};
 
 /// The page that lists the rights.
@@ -60,6 +61,7 @@ async fn the_printed_schema_needs_few_rights_and_is_enough() {
     take(&store, &ours).await;
     assert!(matches!(renew(&store, &ours).await.unwrap(), Renewal::Extended { .. }));
     release(&store, &ours).await;
+    Queue::at(&url).push(&[element(1)]).await.unwrap();
     let owner = "select distinct tableowner from pg_tables where schemaname = 'shop_locks'";
     assert_eq!(SERVER.sql(&database, owner), format!("tables_{database}"));
     // A client that may create tables finds the same ones.

@@ -1,0 +1,66 @@
+use bandog_core::queues::TakeId;
+
+use super::*;
+
+fn take() -> Take {
+    let (queue, id) = (Key::new("q").unwrap(), TakeId { taker: 1, number: 1 });
+    Take { queue, id, is_repeated: false, at_most: 10, lease: Duration::from_secs(1), deliveries: 5 }
+}
+
+fn id(number: u64) -> ElementId {
+    ElementId { client: 1, number }
+}
+
+/// Hints after a full scan that took this time, and has found an element of rank 9 at 100.
+fn after(took: Duration) -> Hints {
+    let mut hints = Hints::default();
+    let scan = Scan { begun: Instant::now().checked_sub(took).unwrap(), ..hints.scan(false) };
+    assert!(scan.is_full && scan.leases == Some(0));
+    hints.scanned(&scan, &Found { now: 1000, woke_all: true, next_lease: None });
+    hints.took([(9, 100, id(1))], &take());
+    hints
+}
+
+#[test]
+fn fast_scans_begin_at_the_beginning() {
+    let hints = after(Duration::ZERO);
+    let scan = hints.scan(false);
+    assert!(scan.is_full && scan.ready == [START; RANKS] && scan.delayed == 0);
+    assert_eq!(hints.pause(), None);
+}
+
+#[test]
+fn slow_scans_begin_at_the_last_element() {
+    let mut hints = after(Duration::from_millis(100));
+    let scan = hints.scan(false);
+    assert!(!scan.is_full);
+    assert_eq!((scan.ready[9], scan.ready[8], scan.delayed), ((100, id(1)), START, 1000));
+    assert!(hints.scan(true).is_full, "a scan has found nothing");
+    assert!(hints.pause().is_some_and(|pause| pause <= Duration::from_millis(200)));
+    hints.reset();
+    let scan = hints.scan(false);
+    assert_eq!((scan.ready, scan.delayed), ([START; RANKS], 0), "elements before that place may be ready");
+}
+
+/// A client knows the end of the leases that it has given itself.
+#[test]
+fn leases_are_checked_when_one_ends() {
+    let mut hints = after(Duration::ZERO);
+    assert_eq!(hints.next_lease(), Some(1_001_000));
+    assert_eq!(hints.scan(false).leases, None, "they were checked");
+    hints.checked = Instant::now().checked_sub(2 * INTERVAL);
+    assert_eq!(hints.scan(false).leases, Some(0));
+    hints.checked = Instant::now().checked_sub(2 * MIN_CHECK);
+    assert_eq!(hints.scan(false).leases, None);
+    hints.now.0 = 1_001_000;
+    assert_eq!(hints.scan(false).leases, Some(0), "one has ended");
+}
+
+#[test]
+fn rows_are_removed_once_in_a_while() {
+    let mut hints = Hints::default();
+    assert_eq!(hints.forgets(), Some(0));
+    hints.forgot(7);
+    let calls: Vec<_> = (0..PUSHES).map(|_| hints.forgets()).collect();
+    assert_eq!(calls.iter().filter(|from| **from == Some(7)).count(), 1, "{calls:?}");
+}
