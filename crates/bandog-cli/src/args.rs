@@ -14,7 +14,7 @@ use crate::{
     fault::Fault,
     forget, grid, jobs, latch, limit, lock, ls, man, page,
     process_tree::heir,
-    release,
+    push, queue, queues, release,
     schedule::{self, keep},
     schema, show, store, torture,
 };
@@ -58,6 +58,8 @@ Examples:
   bandog latch import wait --timeout 1h           wait until all parts of the work are done
   bandog grid queue mails push hello              queues, maps and other objects of programs
   bandog cached rates --fresh 5m -- ./rates       the output of a slow command, from a cache
+  bandog push mails 'to: ann'                     an element of a work queue
+  bandog queue mails dead                         the elements that have failed
   bandog schedule jobs.toml --check               check a file of jobs
   bandog torture --for 2m                         what a failover of your store does to locks
   bandog page                                     jobs and locks on a web page
@@ -86,6 +88,9 @@ enum Visible {
     Limit(limit::Args),
     Grid(grid::Args),
     Cached(cached::Args),
+    Push(push::Args),
+    Queues(queues::Args),
+    Queue(queue::Args),
     Doctor(doctor::Args),
     Schema(schema::Args),
     Torture(torture::Args),
@@ -152,6 +157,9 @@ impl Visible {
             | Self::Limit(_)
             | Self::Grid(_)
             | Self::Cached(_)
+            | Self::Push(_)
+            | Self::Queues(_)
+            | Self::Queue(_)
             | Self::Doctor(_)
             | Self::Schema(_)
             | Self::Torture(_)
@@ -175,6 +183,9 @@ impl Visible {
             Self::Limit(args) => limit::run(&args),
             Self::Grid(args) => grid::run(&args),
             Self::Cached(args) => cached::run(&args),
+            Self::Push(args) => push::run(&args),
+            Self::Queues(args) => queues::run(&args),
+            Self::Queue(args) => queue::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Schema(args) => schema::run(&args),
             Self::Torture(args) => torture::run(&args),

@@ -34,6 +34,9 @@ mod object; // Prints the objects of programs.
 mod page; // The command `bandog page`: serves a web page about a store.
 mod print;
 mod process_tree;
+mod push; // Adds elements to a work queue.
+mod queue; // Shows and changes a work queue.
+mod queues;
 mod release;
 mod row; // Prints each lock as a row of a table, or as JSON.
 mod runtime;

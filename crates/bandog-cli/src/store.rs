@@ -158,7 +158,7 @@ impl Store {
         Fault::new(
             ExitCode::Unavailable,
             format!(
-                "{path:?} ({origin}) {state}; `bandog lock`, `bandog latch NAME set N` and `bandog schedule` create it"
+                "{path:?} ({origin}) {state}; `bandog lock`, `bandog latch NAME set N`, `bandog schedule` and `bandog push` create it"
             ),
         )
     }

@@ -39,7 +39,8 @@ mod workers;
 
 #[doc(inline)]
 pub use bandog_core::queues::{
-    Element, ElementId, ElementRow, MAX_PRIORITY, Outcome, Phase, Pushed, QueueSettings, QueueStatus, Rate, WorkerRow,
+    Element, ElementId, ElementRow, MAX_COUNT, MAX_PRIORITY, Outcome, Phase, Pushed, QueueSettings, QueueStatus, Rate,
+    WorkerRow,
 };
 
 pub use self::{

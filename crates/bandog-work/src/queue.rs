@@ -4,18 +4,18 @@ use std::{borrow::Borrow, fmt, marker::PhantomData, num::NonZeroU32, sync::Arc, 
 
 use bandog_codec::{Codec, Encode, TextJson};
 use bandog_core::{
-    Error, Result,
+    Error, Key, Pattern, Result,
     queues::{Change, ElementId, ElementRow, Outcome, Phase, QueueSettings, QueueStatus, Rate, rules::MAX_CHANGES},
     structures::Cursor,
 };
 use bandog_sync::Client;
-use futures_util::stream::{Stream, StreamExt, iter, unfold};
+use futures_util::stream::{BoxStream, Stream, StreamExt, iter, unfold};
 
 use crate::{
     executor::Executor,
     new::{Push, PushAll},
     results,
-    shared::Shared,
+    shared::{self, Shared},
     workers::Workers,
 };
 
@@ -33,6 +33,13 @@ pub trait ClientWork {
     /// # Errors
     /// As [`ClientWork::work_queue`].
     fn executor(&self, name: impl AsRef<str>) -> Result<Executor>;
+
+    /// The names of the work queues that match, in pages, without the prefix of the client. An error ends the stream, and a
+    /// name may come twice.
+    ///
+    /// # Errors
+    /// `ErrorKind::Unsupported`: the store has no work queues.
+    fn work_queues(&self, pattern: &Pattern) -> Result<BoxStream<'static, Result<String>>>;
 }
 
 impl ClientWork for Client {
@@ -42,6 +49,27 @@ impl ClientWork for Client {
 
     fn executor(&self, name: impl AsRef<str>) -> Result<Executor> {
         Executor::new(self, name.as_ref())
+    }
+
+    fn work_queues(&self, pattern: &Pattern) -> Result<BoxStream<'static, Result<String>>> {
+        const NAME: &str = "x";
+        let queues = shared::queues(self)?;
+        let prefix = self.key(NAME)?.as_str().strip_suffix(NAME).unwrap_or_default().to_owned();
+        let pattern = pattern.after(&prefix);
+        let pages = unfold(Some(Cursor::default()), move |from| {
+            let (queues, pattern) = (queues.clone(), pattern.clone());
+            async move {
+                let page = queues.queues(&pattern, &from?, 100).await;
+                let next = page.as_ref().ok().and_then(|(_, next)| next.clone());
+                Some((page, next))
+            }
+        });
+        let named = move |key: Key| key.as_str().strip_prefix(&prefix).map(str::to_owned).map(Ok);
+        let names = pages.flat_map(move |page| match page {
+            Ok((keys, _)) => iter(keys.into_iter().filter_map(&named).collect::<Vec<_>>()),
+            Err(error) => iter(vec![Err(error)]),
+        });
+        Ok(names.boxed())
     }
 }
 

@@ -24,13 +24,7 @@ impl Shared {
     /// - `Unsupported`: the store has no work queues.
     /// - `Misused`: the name is not allowed.
     pub(crate) fn new(client: &Client, name: &str) -> Result<Arc<Self>> {
-        let queues = client.queues().cloned().ok_or_else(|| {
-            let message = format!(
-                "{} has no work queues; Redis, PostgreSQL, MySQL, MariaDB, SQLite and memory have them",
-                client.profile().store
-            );
-            Error::new(ErrorKind::Unsupported, message)
-        })?;
+        let queues = queues(client)?;
         let key = client.key(name)?;
         let prefix = key.as_str().len() - name.len();
         Ok(Arc::new(Self {
@@ -56,6 +50,20 @@ impl Shared {
     pub(crate) fn timeout(&self) -> Duration {
         self.client.profile().request_timeout
     }
+}
+
+/// The work queues of a store.
+///
+/// # Errors
+/// `Unsupported`: it has none.
+pub(crate) fn queues(client: &Client) -> Result<Arc<dyn Queues>> {
+    client.queues().cloned().ok_or_else(|| {
+        let message = format!(
+            "{} has no work queues; Redis, PostgreSQL, MySQL, MariaDB, SQLite and memory have them",
+            client.profile().store
+        );
+        Error::new(ErrorKind::Unsupported, message)
+    })
 }
 
 impl fmt::Debug for Shared {

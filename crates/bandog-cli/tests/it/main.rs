@@ -29,6 +29,7 @@ mod manual;
 mod nested;
 mod page;
 mod queries;
+mod queues;
 mod reload;
 mod schedule;
 mod several;
