@@ -8,15 +8,9 @@ use clap::{
 };
 
 use crate::{
-    acquire, cached, completions, console, cron, demo, doctor, exec,
-    exit_code::ExitCode,
-    extend,
-    fault::Fault,
-    forget, grid, jobs, latch, limit, lock, ls, man, page,
-    process_tree::heir,
-    push, queue, queues, release,
-    schedule::{self, keep},
-    schema, show, store, torture,
+    acquire, cached, completions, console, cron, demo, doctor, exec, exit_code::ExitCode, extend, fault::Fault, forget,
+    grid, jobs, kept::keep, latch, limit, lock, ls, man, page, process_tree::heir, push, queue, queues, release,
+    schedule, schema, show, store, torture, work,
 };
 
 /// Runs programs under locks that are shared by processes and machines.
@@ -59,6 +53,7 @@ Examples:
   bandog grid queue mails push hello              queues, maps and other objects of programs
   bandog cached rates --fresh 5m -- ./rates       the output of a slow command, from a cache
   bandog push mails 'to: ann'                     an element of a work queue
+  bandog work mails -- ./send-mail                a command for each element
   bandog queue mails dead                         the elements that have failed
   bandog schedule jobs.toml --check               check a file of jobs
   bandog torture --for 2m                         what a failover of your store does to locks
@@ -89,6 +84,7 @@ enum Visible {
     Grid(grid::Args),
     Cached(cached::Args),
     Push(push::Args),
+    Work(work::Args),
     Queues(queues::Args),
     Queue(queue::Args),
     Doctor(doctor::Args),
@@ -158,6 +154,7 @@ impl Visible {
             | Self::Grid(_)
             | Self::Cached(_)
             | Self::Push(_)
+            | Self::Work(_)
             | Self::Queues(_)
             | Self::Queue(_)
             | Self::Doctor(_)
@@ -184,6 +181,7 @@ impl Visible {
             Self::Grid(args) => grid::run(&args),
             Self::Cached(args) => cached::run(&args),
             Self::Push(args) => push::run(&args),
+            Self::Work(args) => work::run(&args),
             Self::Queues(args) => queues::run(&args),
             Self::Queue(args) => queue::run(&args),
             Self::Doctor(args) => doctor::run(&args),

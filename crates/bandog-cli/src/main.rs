@@ -25,6 +25,7 @@ mod grid; // Reads and writes the objects of programs.
 mod holder_text;
 mod http;
 mod jobs;
+mod kept;
 mod latch;
 mod limit;
 mod lock;
@@ -46,6 +47,7 @@ mod show;
 mod signals;
 mod store;
 mod torture; // Makes traffic and counts lost locks.
+mod work; // Runs a command for each element of a work queue.
 
 fn main() -> std::process::ExitCode {
     let code = args::read().and_then(args::Cli::run).unwrap_or_else(fault::Fault::report);

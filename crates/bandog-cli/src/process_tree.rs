@@ -1,6 +1,7 @@
 //! A child process and all its descendants.
 
 pub(crate) mod heir;
+pub(crate) mod input;
 pub(crate) mod process;
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Stdio, time::Duration};

@@ -4,22 +4,20 @@ mod check;
 mod child;
 mod entry;
 mod file;
-pub(crate) mod keep;
 mod mistakes;
-mod output;
-mod program;
 mod serve;
 mod table;
 mod text;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use self::{file::JobFile, output::OutputFormat};
+use self::file::JobFile;
 use crate::{
     durations,
     exit_code::ExitCode,
     fault::Fault,
     http::{self, Listening},
+    kept::output::OutputFormat,
     print, runtime,
     store::{self, Store},
 };

@@ -158,7 +158,7 @@ impl Store {
         Fault::new(
             ExitCode::Unavailable,
             format!(
-                "{path:?} ({origin}) {state}; `bandog lock`, `bandog latch NAME set N`, `bandog schedule` and `bandog push` create it"
+                "{path:?} ({origin}) {state}; `bandog lock`, `bandog latch NAME set N`, `bandog schedule`, `bandog push` and `bandog work` create it"
             ),
         )
     }
@@ -203,8 +203,11 @@ impl Store {
     pub(crate) fn fault(&self, error: &Error) -> Fault {
         let fault = Fault::of(error, &format!("{} ({})", self.redacted(), self.origin()));
         // The variables that a bandog sets for its commands, beside BANDOG_URL.
-        let is_under_bandog =
-            || ["BANDOG_NAME", "BANDOG_JOB", "BANDOG_CACHED"].iter().any(|name| env::var_os(name).is_some());
+        let is_under_bandog = || {
+            ["BANDOG_NAME", "BANDOG_JOB", "BANDOG_CACHED", "BANDOG_QUEUE"]
+                .iter()
+                .any(|name| env::var_os(name).is_some())
+        };
         let is_from_bandog = self.from == UrlOrigin::Environment && is_under_bandog();
         let text = error.to_string();
         // The URL without the password has its user still, if it had one.

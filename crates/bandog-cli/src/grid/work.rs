@@ -1,19 +1,9 @@
 //! `bandog grid queue NAME work`: gives the elements of a queue to a command.
 
-use std::{
-    convert::Infallible,
-    ffi::OsString,
-    fs::File,
-    io::{self, Seek, Write},
-    process::Stdio,
-    time::Duration,
-};
+use std::{convert::Infallible, ffi::OsString, fs::File, process::Stdio, time::Duration};
 
 use bandog::grid::{ClientGrid, Deque, Taken, codec::Bytes};
-use rustix::{
-    fs::{MemfdFlags, memfd_create},
-    process::Signal,
-};
+use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -29,7 +19,7 @@ use crate::{
         grace::Grace,
         watch::{ChildEnd, Hold, LockDanger, watch},
     },
-    process_tree::{Child, ProcessTree, heir::Heir},
+    process_tree::{Child, ProcessTree, heir::Heir, input},
     runtime,
     signals::Signals,
     store::{self, Store},
@@ -250,7 +240,7 @@ impl Worker<'_> {
 
     /// Starts the command, with the element on its standard input.
     fn start(&self, element: &Element) -> Result<ProcessTree, Fault> {
-        let input = self.input(element)?;
+        let stdin = self.input(element)?;
         let marks = [("BANDOG_NAME", self.order.name.to_owned()), ("BANDOG_FENCE", element.fence().get().to_string())];
         let heir = Heir::appoint(&marks)?;
         let url = self.store.for_child().map(|url| (store::VARIABLE, url));
@@ -260,7 +250,7 @@ impl Worker<'_> {
             Child {
                 command: self.order.words,
                 variables,
-                stdin: Stdio::from(input),
+                stdin: Stdio::from(stdin),
                 stdout: Stdio::inherit(),
                 own_group: !self.on_terminal,
             },
@@ -268,7 +258,7 @@ impl Worker<'_> {
         )
     }
 
-    /// The element as a file in memory, which takes the command no longer to read than a pipe, and cannot block bandog.
+    /// The element as a file in memory.
     fn input(&self, element: &Element) -> Result<File, Fault> {
         let text = match self.codec {
             Codec::Text => element.to_vec(),
@@ -280,13 +270,7 @@ impl Worker<'_> {
                     .into_bytes()
             }
         };
-        let written = || -> io::Result<File> {
-            let mut file = File::from(memfd_create("element", MemfdFlags::CLOEXEC)?);
-            file.write_all(&text)?;
-            file.rewind()?;
-            Ok(file)
-        };
-        written().map_err(|error| Fault::system("cannot pass an element to the command", error))
+        input::file_of(&text).map_err(|error| Fault::system("cannot pass an element to the command", error))
     }
 
     /// Makes the element available again.

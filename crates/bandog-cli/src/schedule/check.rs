@@ -13,12 +13,12 @@ use serde::Serialize;
 use super::{
     entry::{JobEntry, Rare},
     file::JobFile,
-    program,
 };
 use crate::{
     console::{escaped, report},
     exit_code::ExitCode,
     fault::Fault,
+    kept::program,
     print,
 };
 

@@ -26,13 +26,13 @@ use super::{
     child::{CommandSpec, Failure, RunId},
     entry::JobEntry,
     file::JobFile,
-    output::OutputFormat,
 };
 use crate::{
     console::{escaped, report, report_lines_queued, report_queued},
     exit_code::ExitCode,
     fault::Fault,
     http::{Listening, Serving},
+    kept::output::OutputFormat,
     signals::{Request, Signals},
     store::Store,
 };

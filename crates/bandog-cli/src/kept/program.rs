@@ -16,7 +16,7 @@ const PATHS: &str = "/bin:/usr/bin";
 /// The reason why a program cannot be run, with the path that is wrong. The file can still change before the program is
 /// started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(crate) enum Missing {
     NotFound(OsString),
     NotExecutable(OsString),
     NoDirectory(PathBuf),
@@ -37,7 +37,7 @@ impl fmt::Display for Missing {
 
 /// Checks whether the program of a command exists. If `env` contains a PATH, the program is searched in the directories
 /// of this PATH. `directory`: the working directory of the command, if it is not that of bandog.
-pub(super) fn check(command: &[OsString], env: &[(String, String)], directory: Option<&Path>) -> Result<(), Missing> {
+pub(crate) fn check(command: &[OsString], env: &[(String, String)], directory: Option<&Path>) -> Result<(), Missing> {
     directory.map_or(Ok(()), enter)?;
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
@@ -52,7 +52,7 @@ pub(super) fn check(command: &[OsString], env: &[(String, String)], directory: O
 }
 
 /// Checks whether a command can be started in this directory.
-pub(super) fn enter(directory: &Path) -> Result<(), Missing> {
+pub(crate) fn enter(directory: &Path) -> Result<(), Missing> {
     if !directory.is_dir() {
         return Err(Missing::NoDirectory(directory.to_owned()));
     }

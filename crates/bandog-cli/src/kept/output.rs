@@ -26,7 +26,7 @@ pub(crate) enum OutputFormat {
 }
 
 /// The form of the lines of one output of a command.
-pub(super) enum LineForm<'a> {
+pub(crate) enum LineForm<'a> {
     /// This text is in front of each line.
     Prefixed(Vec<u8>),
     Json(LineJson<'a>),
@@ -34,7 +34,7 @@ pub(super) enum LineForm<'a> {
 
 /// A line of a command as JSON.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct LineJson<'a> {
+pub(crate) struct LineJson<'a> {
     /// When bandog has read the end of the line.
     time: String,
     pub(super) job: &'a str,
@@ -46,15 +46,15 @@ pub(super) struct LineJson<'a> {
 }
 
 impl<'a> LineForm<'a> {
-    pub(super) fn prefixed(job: &str) -> Self {
+    pub(crate) fn prefixed(job: &str) -> Self {
         Self::Prefixed(format!("[{}] ", escaped(job)).into_bytes())
     }
 
-    pub(super) fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         Self::Prefixed(Vec::new())
     }
 
-    pub(super) fn json(job: &'a str, tick: Time, attempt: u32, fence: u64, stream: &'static str) -> Self {
+    pub(crate) fn json(job: &'a str, tick: Time, attempt: u32, fence: u64, stream: &'static str) -> Self {
         let tick = tick.to_string();
         Self::Json(LineJson { time: String::new(), job, tick, attempt, fence, stream, line: String::new() })
     }
@@ -84,7 +84,7 @@ const KEPT: usize = 4 * 1024;
 /// The last lines of a command's output. The lines of standard output and of standard error are mixed, in the order in
 /// which bandog has read their ends. No line is mixed with another one.
 #[derive(Debug, Default)]
-pub(super) struct Tail(Mutex<VecDeque<u8>>);
+pub(crate) struct Tail(Mutex<VecDeque<u8>>);
 
 impl Tail {
     /// Adds the parts of one line.
@@ -97,7 +97,7 @@ impl Tail {
 
     /// The last bytes as text of at most `most` bytes. The text begins with a whole character. Invalid bytes become
     /// `\u{fffd}`.
-    pub(super) fn text(&self, most: usize) -> String {
+    pub(crate) fn text(&self, most: usize) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
@@ -109,7 +109,7 @@ impl Tail {
 
 /// Forwards the output of the command from `from` to `to`, an output of bandog, in this form. If bandog's output is read
 /// slowly, the command slows down. If bandog's output is closed, the command does not notice.
-pub(super) async fn forward(
+pub(crate) async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     form: LineForm<'_>,
