@@ -12,9 +12,11 @@ mod settle;
 mod statements;
 mod tables;
 mod take;
+mod time;
 mod user;
+mod work;
 
-use std::{sync::PoisonError, time::Duration};
+use std::sync::PoisonError;
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -26,39 +28,8 @@ use bandog_core::{
     structures::Cursor,
 };
 
-pub(crate) use self::{statements::schema, tables::names};
-use crate::{channel::Channel, notifications, options::SqlOptions, sql::Sql};
-
-/// Maximum duration in a row, in µs: more than 36,000 years. The sum with a time of the clock is a number of the database.
-const MAX_MICROS: u64 = 1 << 60;
-
-/// What the work queues of a backend share.
-#[derive(Debug)]
-pub(crate) struct Work {
-    shared: statements::Shared,
-    postgres: statements::Postgres,
-    #[cfg(feature = "mysql")]
-    mysql: statements::MySql,
-    hints: hints::AllHints,
-}
-
-impl Work {
-    pub(crate) fn new(options: &SqlOptions) -> Self {
-        Self {
-            shared: statements::Shared::named(options.dialect, &options.tables),
-            postgres: statements::Postgres::filled(&options.tables),
-            #[cfg(feature = "mysql")]
-            mysql: statements::MySql::named(&options.tables),
-            hints: hints::AllHints::default(),
-        }
-    }
-}
-
-/// A duration in µs, rounded up.
-fn micros(duration: Duration) -> i64 {
-    let micros = u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
-    micros.min(MAX_MICROS).cast_signed()
-}
+pub(crate) use self::{statements::schema, tables::names, work::Work};
+use crate::{channel::Channel, notifications, sql::Sql};
 
 #[async_trait]
 impl Queues for Sql {

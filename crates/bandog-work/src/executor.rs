@@ -11,7 +11,7 @@ use std::{
 
 use bandog_codec::{Bytes, Decode, Encode, TextJson};
 use bandog_core::{
-    Error, ErrorKind, Result,
+    Error, Result,
     queues::{Change, ElementId, ElementRow, Outcome},
 };
 use bandog_sync::Client;
@@ -444,15 +444,5 @@ impl<R> Submitted<R> {
         let change = Change::Remove(vec![self.id]);
         let removed = self.queue.queues.change(&self.queue.key, &change).await;
         Ok(removed.map_err(|error| error.at(&self.queue.key))? > 0)
-    }
-}
-
-impl From<TaskError> for Error {
-    fn from(error: TaskError) -> Self {
-        match error {
-            TaskError::Store(error) => error,
-            TaskError::Late => Self::unavailable("the task has not ended in time"),
-            failed => Self::new(ErrorKind::Lost, failed.to_string()),
-        }
     }
 }

@@ -134,6 +134,8 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-grid/src/timed/evictor.rs",   // The removal of expired entries.
         "crates/bandog-work/src/keeper.rs",          // The handlers of workers.
         "crates/bandog-work/src/keeper/requests.rs", // The rows for operators.
+        "crates/bandog-work/src/remote.rs",          // The cancellation of a call whose caller has gone.
+        "crates/bandog-work/src/results.rs",         // Calls that wait for results.
         "crates/bandog-work/src/sender.rs",          // Pushes that share a request.
         "crates/bandog-work/src/workers.rs",         // The task of workers.
         "crates/bandog-redis-data/src/copies.rs",    // The answer to a program of Java that clears all copies.

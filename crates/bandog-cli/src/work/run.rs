@@ -1,5 +1,7 @@
 //! One delivery: its command, and how the element is settled.
 
+#![expect(clippy::future_not_send, reason = "the worker has one thread")]
+
 use std::{future::pending, time::Instant};
 
 use bandog::{ErrorKind, backend::Clock, work::Delivery};
@@ -10,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    Order,
+    order::Order,
     tally::{EndJson, Outcome, Tally},
 };
 use crate::{

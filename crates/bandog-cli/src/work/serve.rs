@@ -1,5 +1,7 @@
 //! Works until a signal, or until the queue is empty.
 
+#![expect(clippy::future_not_send, reason = "the worker has one thread")]
+
 use std::{pin::pin, time::Duration};
 
 use bandog::{
@@ -15,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    Order, cannot_run,
+    order::{Order, cannot_run},
     run::{Job, Stop, stopped},
     tally::Tally,
 };

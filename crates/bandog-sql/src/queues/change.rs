@@ -11,7 +11,8 @@ use bandog_core::{
 use super::{
     elements::{id_text, phase_number, read_id},
     locked::{self, Locked, lock},
-    micros, tables,
+    tables,
+    time::micros,
 };
 use crate::{
     channel::Channel, client::Statement, context::Context, fault::Fault, job::Query, session::Link, value::Parameter,

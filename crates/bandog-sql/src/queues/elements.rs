@@ -7,7 +7,7 @@ use bandog_core::{
     queues::{Delivered, ElementId, ElementRow, MAX_PRIORITY, NewElement, Outcome, Phase, Priority, TakeId, When},
 };
 
-use super::micros;
+use super::time::micros;
 use crate::{fault::Fault, row::Row};
 
 /// An id as a number of 32 hexadecimal digits.

@@ -181,7 +181,7 @@ impl Hints {
 
     /// Records the ready elements that were found: the rank and the position of each, and the end of the new leases.
     pub(crate) fn took(&mut self, ready: impl IntoIterator<Item = (usize, i64, ElementId)>, take: &Take) {
-        let end = self.now.0.saturating_add(super::micros(take.lease));
+        let end = self.now.0.saturating_add(super::time::micros(take.lease));
         for (rank, at, id) in ready {
             if let Some(floor) = self.floors.get_mut(rank) {
                 *floor = (at, id);

@@ -24,7 +24,7 @@ use self::transaction::Transaction;
 use super::{
     elements::{id_bytes, read_id, take_numbers},
     hints::Hints,
-    micros,
+    time::micros,
 };
 use crate::{client::Statement, context::Context, fault::Fault, row::Row, session::Link, value::Parameter};
 

@@ -11,7 +11,8 @@ use bandog_core::{
 use super::{
     elements::{fence_number, id_text, read_id},
     locked::{Freed, lock},
-    micros, tables,
+    tables,
+    time::micros,
 };
 use crate::{
     channel::Channel, client::Statement, context::Context, fault::Fault, job::Query, row::Row, session::Link,

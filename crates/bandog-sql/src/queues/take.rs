@@ -16,7 +16,8 @@ use super::{
     elements::{id_text, read_delivered, read_id, take_numbers},
     hints::{Found, Scan},
     locked::{self, Freed, ids_and_channels, lock},
-    micros, tables,
+    tables,
+    time::micros,
 };
 use crate::{client::Statement, context::Context, fault::Fault, job::Query, session::Link, value::Parameter};
 

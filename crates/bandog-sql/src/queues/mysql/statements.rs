@@ -5,7 +5,7 @@ use bandog_core::{
     queues::{NewElement, When},
 };
 
-use super::super::{elements::id_bytes, micros};
+use super::super::{elements::id_bytes, time::micros};
 use crate::{context::Context, fence, mysql::with_parameters, value::Parameter};
 
 /// The statements that push. The elements are distinct, and there is at least one.

@@ -5,8 +5,8 @@ use bandog_core::queues::{Element, ElementId, MAX_PRIORITY, Phase};
 use super::{
     super::{
         elements::{fence_number, id_bytes, id_text, phase_number, take_numbers, write_outcome},
-        micros,
         statements::MySql,
+        time::micros,
     },
     view::View,
 };
