@@ -14,7 +14,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     known_names::KnownNames,
     options::{Address, SqlOptions},
-    queues::Work,
+    queues::work::Work,
     statements::Statements,
     subscriptions::Subscriptions,
 };

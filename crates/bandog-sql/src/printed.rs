@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     options::{Dialect, SqlOptions},
-    queues,
+    queues::{statements as work, tables},
     statements::Statements,
 };
 
@@ -34,13 +34,13 @@ impl SqlOptions {
 fn for_postgres(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let own: Vec<_> =
-        options.own_tables().map(|(table, _)| table).chain(queues::names(options.dialect, &options.tables)).collect();
+        options.own_tables().map(|(table, _)| table).chain(tables::names(options.dialect, &options.tables)).collect();
     let names = [("$schema", quoted(&options.schema)), ("$user", quoted(options.user())), ("$names", own.join(", "))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
     let tables = format!(
         "{};\n\n{}",
         Statements::postgres().named(&options.tables).schema.trim_end_matches(';'),
-        queues::schema(options.dialect, &options.tables)
+        work::schema(options.dialect, &options.tables)
     );
     let mut text = filled.replace("$tables", &tables);
     if let Some(table) = options.shared_table() {
@@ -56,11 +56,11 @@ fn for_mysql(options: &SqlOptions) -> String {
     let database = options.schema.replace('`', "``");
     let mut text = Statements::mysql().named(&options.tables).schema;
     text.push_str(";\n\n");
-    text.push_str(&queues::schema(options.dialect, &options.tables));
+    text.push_str(&work::schema(options.dialect, &options.tables));
     text.push_str(";\n\n-- The user of the locks needs these rights. Replace % with the host of its account.\n");
     let user = options.user().replace('\'', "''");
     let own = options.own_tables().map(|(table, _)| table);
-    for table in own.chain(queues::names(options.dialect, &options.tables)) {
+    for table in own.chain(tables::names(options.dialect, &options.tables)) {
         let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.{table} to '{user}'@'%';");
     }
     if let Some(table) = options.shared_table() {

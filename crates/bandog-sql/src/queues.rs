@@ -9,12 +9,12 @@ mod mysql;
 mod push;
 mod read;
 mod settle;
-mod statements;
-mod tables;
+pub(crate) mod statements;
+pub(crate) mod tables;
 mod take;
 mod time;
 mod user;
-mod work;
+pub(crate) mod work;
 
 use std::sync::PoisonError;
 
@@ -28,7 +28,6 @@ use bandog_core::{
     structures::Cursor,
 };
 
-pub(crate) use self::{statements::schema, tables::names, work::Work};
 use crate::{channel::Channel, notifications, sql::Sql};
 
 #[async_trait]
@@ -106,16 +105,12 @@ impl Queues for Sql {
     }
 
     async fn push_sql(&self, push: &Push) -> Result<Vec<SqlStatement>> {
-        let created = self.query_queues(user::Create(push.queue.clone())).await;
-        created
-            .and_then(|number| user::push(self.context(), push, number))
-            .map_err(|error| error.during("push").at(&push.queue))
+        let made = self.query_queues(user::PushSql(push.clone())).await.flatten();
+        made.map_err(|error| error.during("push").at(&push.queue))
     }
 
     async fn settle_sql(&self, queue: &Key, settle: &Settle) -> Result<Vec<SqlStatement>> {
-        let found = self.query_queues(user::Find(queue.clone())).await;
-        found
-            .and_then(|number| user::settle(self.context(), queue, settle, number))
-            .map_err(|error| error.during("settle").at(queue))
+        let query = user::SettleSql { queue: queue.clone(), settle: settle.clone() };
+        self.query_queues(query).await.flatten().map_err(|error| error.during("settle").at(queue))
     }
 }

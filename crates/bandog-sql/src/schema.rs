@@ -2,7 +2,7 @@
 
 use bandog_core::{ClientId, Error, ErrorKind};
 
-use crate::{context::Context, fault::Fault, options::Dialect, others, queues, row::Row, session::Link};
+use crate::{context::Context, fault::Fault, options::Dialect, others, queues::statements, row::Row, session::Link};
 
 /// The version of the tables that this program knows.
 const VERSION: &str = "1";
@@ -112,7 +112,7 @@ async fn locked(link: &Link, context: &Context, create: impl AsyncFnOnce() -> Re
 
 /// Creates the tables of work queues that are missing. Sessions that do so at the same time wait for each other.
 pub(crate) async fn create_work_tables(link: &Link, context: &Context) -> Result<(), Fault> {
-    let text = queues::schema(context.options.dialect, &context.options.tables);
+    let text = statements::schema(context.options.dialect, &context.options.tables);
     locked(link, context, async || link.execute(&text).await).await
 }
 

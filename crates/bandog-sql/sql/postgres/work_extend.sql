@@ -1,4 +1,5 @@
--- Extends leases.
+-- Extends leases. It waits for no other transaction: an element that is locked, such as by a settlement in a transaction of the
+-- user, is not delivered again while it is, so it counts as held, and the next extension comes before its lease has ended.
 -- $1 the queue
 -- $2 the ids and $3 the fences of the deliveries
 -- $4 the texts about the progress; empty: none; null: as before
@@ -8,11 +9,14 @@ with q as materialized (
     select number from bandog_work_queue where name = $1::text
 ), given as materialized (
     select id::uuid as id, fence, progress from unnest($2::text[], $3::bigint[], $4::bytea[]) g (id, fence, progress)
+), locked as materialized (
+    select e.id from bandog_work e
+    where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) for update skip locked
 ), extended as (
     update bandog_work e set at = (extract(epoch from clock_timestamp()) * 1000000)::bigint + $5::bigint
     from given g
-    where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) and e.id = g.id and e.fence = g.fence
-        and e.phase = 3
+    where e.queue = (select number from q) and e.id = any(array(select id from locked)) and e.id = g.id
+        and e.fence = g.fence and e.phase = 3
     returning e.id, e.is_cancelled
 ), texts as (
     update bandog_work_body b set progress = nullif(g.progress, '')
@@ -21,3 +25,7 @@ with q as materialized (
         and g.progress is not null
 )
 select id::text, is_cancelled from extended
+union all
+select e.id::text, e.is_cancelled from bandog_work e join given g on g.id = e.id and g.fence = e.fence
+where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) and e.phase = 3
+    and e.id <> all(array(select id from locked))

@@ -34,7 +34,7 @@ create table if not exists bandog_work (
     is_cancelled boolean not null default false,
     order_key    text collate "C",
     primary key (queue, id)
-) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);
+) with (autovacuum_vacuum_scale_factor = 0.02);
 
 -- The elements that can be taken, in their order.
 create index if not exists bandog_work_ready on bandog_work (queue, rank, at, id) where phase = 0;
@@ -52,7 +52,7 @@ create table if not exists bandog_work_body (
     error    bytea,                           -- why the last delivery has failed
     progress bytea,                           -- what the taker says about its progress
     primary key (queue, id)
-) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);
+) with (autovacuum_vacuum_scale_factor = 0.02);
 
 -- What a queue keeps for a time.
 create table if not exists bandog_work_kept (
@@ -63,7 +63,7 @@ create table if not exists bandog_work_kept (
     element uuid,                             -- 0: the element that has used the id; 4: the element that may become ready
     content bytea,                            -- 2: the result; 3: the text; 4: the key of order whose next one may be ready
     primary key (queue, kind, name)
-) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);
+) with (autovacuum_vacuum_scale_factor = 0.02);
 
 create index if not exists bandog_work_until on bandog_work_kept (queue, until);
 

@@ -172,7 +172,9 @@ impl Hints {
             self.delayed = found.now;
         }
         if scan.leases.is_some() {
-            (self.checked, self.next_lease) = (Some(Instant::now()), found.next_lease);
+            // If more leases have ended, the next take checks again.
+            self.checked = found.woke_all.then(Instant::now);
+            self.next_lease = found.next_lease;
             if found.woke_all {
                 self.leases = found.now;
             }

@@ -216,17 +216,20 @@ async fn apply_signals(link: &Link, context: &Context, queue: &Key) -> Result<()
     transaction.commit().await.map(drop)
 }
 
-/// Extends leases.
+/// Extends leases. An element that another transaction has locked, such as for a settlement of the user, is not delivered again
+/// while it is, so it counts as held.
 pub(super) async fn extend(link: &Link, context: &Context, extend: &Extend) -> Result<Vec<Extended>, Fault> {
     let Extend { queue, deliveries, lease } = extend;
     let lost = vec![Extended::Lost; deliveries.len()];
     let ids: Vec<_> = deliveries.iter().map(|(delivery, _)| id_bytes(delivery.id)).collect();
     let ids: Vec<&[u8]> = ids.iter().map(<[u8; 16]>::as_slice).collect();
     let of_ids: [Parameter<'_>; 1] = [&ids];
-    let first: [Statement<'_>; 1] = [(&context.work.mysql.by_id, &of_ids)];
+    let texts = &context.work.mysql;
+    let first: [Statement<'_>; 2] = [(&texts.free_by_id, &of_ids), (&texts.seen_by_id, &of_ids)];
     let begun = Transaction::begin(link, context, queue, false, first).await?;
-    let Some((mut transaction, [rows])) = begun else { return Ok(lost) };
-    transaction.load(&rows)?;
+    let Some((mut transaction, [free, seen])) = begun else { return Ok(lost) };
+    let free: BTreeSet<_> = transaction.load(&free)?.into_iter().collect();
+    transaction.load(&seen)?;
     let answer =
         |(delivery, _): &(bandog_core::queues::DeliveryId, Option<String>)| match transaction.view.get(delivery.id) {
             Some(element) if element.phase != Phase::Taken || element.fence != delivery.fence => Extended::Lost,
@@ -235,8 +238,10 @@ pub(super) async fn extend(link: &Link, context: &Context, extend: &Extend) -> R
             None => Extended::Lost,
         };
     let answers: Vec<_> = deliveries.iter().map(answer).collect();
-    let held =
-        || deliveries.iter().zip(&answers).filter(|(_, answer)| **answer != Extended::Lost).map(|(held, _)| held);
+    let held = || {
+        let all = deliveries.iter().zip(&answers).filter(|(_, answer)| **answer != Extended::Lost);
+        all.map(|(held, _)| held).filter(|(delivery, _)| free.contains(&delivery.id))
+    };
     let held_ids: Vec<_> = held().map(|(delivery, _)| id_bytes(delivery.id)).collect();
     let held_ids: Vec<&[u8]> = held_ids.iter().map(<[u8; 16]>::as_slice).collect();
     if held_ids.is_empty() {

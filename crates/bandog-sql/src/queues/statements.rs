@@ -68,6 +68,8 @@ texts! { MySql in "mysql":
     queue,
     lock_queue,
     by_id,
+    free_by_id,
+    seen_by_id,
     due,
     ready_to_take,
     taken,

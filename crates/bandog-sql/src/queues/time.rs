@@ -1,4 +1,4 @@
-//! Times in rows.
+//! Durations as numbers.
 
 use std::time::Duration;
 

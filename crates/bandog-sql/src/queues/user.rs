@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bandog_core::{
     Error, Key, Result, SqlStatement,
-    queues::{Push, Settle, SettleEnd},
+    queues::{NewElement, Push, Settle, SettleEnd},
 };
 
 use super::{
@@ -12,83 +12,80 @@ use super::{
 };
 use crate::{channel::Channel, context::Context, fault::Fault, fence, job::Query, options::Dialect, session::Link};
 
-/// Creates the row of a queue, so that no transaction of a user does so: others would wait for it.
-pub(super) struct Create(pub(super) Key);
+/// Creates the row of a queue, and makes the statements that push. No transaction of a user creates the row, because others
+/// would wait for it.
+pub(super) struct PushSql(pub(super) Push);
 
 #[async_trait]
-impl Query for Create {
-    type Output = Number;
+impl Query for PushSql {
+    type Output = Result<Vec<SqlStatement>>;
 
-    async fn run(&self, link: &Link, context: &Context) -> Result<Number, Fault> {
+    async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
+        let Push { queue, elements } = &self.0;
+        let elements = match check(elements) {
+            Ok(()) => distinct(elements),
+            Err(error) => return Ok(Err(error)),
+        };
+        if elements.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
         tables::ensure(link, context).await?;
-        link.query(&context.work.shared.create, &[&self.0.as_str()]).await?;
-        number(link, context, &self.0).await
-    }
-}
-
-/// The number of a queue, if the statements of its server need it. None: there is no such queue.
-pub(super) type Number = Option<i64>;
-
-/// Reads the number of a queue.
-pub(super) struct Find(pub(super) Key);
-
-#[async_trait]
-impl Query for Find {
-    type Output = Number;
-
-    async fn run(&self, link: &Link, context: &Context) -> Result<Number, Fault> {
-        tables::ensure(link, context).await?;
-        number(link, context, &self.0).await
-    }
-}
-
-async fn number(link: &Link, context: &Context, queue: &Key) -> Result<Number, Fault> {
-    match context.options.dialect {
-        Dialect::Postgres => Ok(None),
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => {
-            let rows = link.query(&context.work.mysql.user_number, &[&queue.as_str()]).await?;
-            rows.first().map(|row| row.try_get(0)).transpose()
+        link.query(&context.work.shared.create, &[&queue.as_str()]).await?;
+        match context.options.dialect {
+            Dialect::Postgres => Ok(push_on_postgres(context, queue, &elements)),
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => {
+                let number = number(link, context, queue).await?;
+                Ok(super::mysql::push_statements(context, queue, number, &elements))
+            }
         }
     }
 }
 
-/// The statements that push.
-pub(super) fn push(context: &Context, push: &Push, number: Number) -> Result<Vec<SqlStatement>> {
-    check(&push.elements)?;
-    let elements = distinct(&push.elements);
-    if elements.is_empty() {
-        return Ok(Vec::new());
-    }
-    #[cfg(feature = "mysql")]
-    if let Some(number) = number_on_mysql(context, number) {
-        return super::mysql::push_statements(context, &push.queue, number, &elements);
-    }
-    let (queue, json) = (push.queue.as_str().to_owned(), to_json(&elements, true));
-    let values = [queue, json, Channel::of_queue(&push.queue).to_string(), fence::id(context)?];
-    Ok(vec![fence::statement(context, &push.queue, &context.work.postgres.pushed_user, &values)])
+/// Makes the statements that settle a delivery as done.
+pub(super) struct SettleSql {
+    pub(super) queue: Key,
+    pub(super) settle: Settle,
 }
 
-/// The statements that settle a delivery as done.
-pub(super) fn settle(context: &Context, queue: &Key, settle: &Settle, number: Number) -> Result<Vec<SqlStatement>> {
-    let SettleEnd::Done(result) = &settle.end else {
-        return Err(Error::misused("in a transaction, a delivery can only be settled as done"));
-    };
-    #[cfg(feature = "mysql")]
-    if let Some(number) = number_on_mysql(context, number) {
-        let (id, fence) = (super::elements::id_bytes(settle.delivery.id), fence_number(settle.delivery.fence));
-        return super::mysql::settle_statements(context, queue, number, (&id, fence, result));
+#[async_trait]
+impl Query for SettleSql {
+    type Output = Result<Vec<SqlStatement>>;
+
+    async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
+        let SettleEnd::Done(result) = &self.settle.end else {
+            return Ok(Err(Error::misused("in a transaction, a delivery can only be settled as done")));
+        };
+        tables::ensure(link, context).await?;
+        match context.options.dialect {
+            Dialect::Postgres => Ok(settle_on_postgres(context, &self.queue, &self.settle, result)),
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => {
+                let (id, fence) = (self.settle.delivery.id, fence_number(self.settle.delivery.fence));
+                let (number, id) = (number(link, context, &self.queue).await?, super::elements::id_bytes(id));
+                Ok(super::mysql::settle_statements(context, &self.queue, number, (&id, fence, result)))
+            }
+        }
     }
+}
+
+fn push_on_postgres(context: &Context, queue: &Key, elements: &[&NewElement]) -> Result<Vec<SqlStatement>> {
+    let channel = Channel::of_queue(queue).to_string();
+    let values = [queue.as_str().to_owned(), to_json(elements, true), channel, fence::id(context)?];
+    Ok(vec![fence::statement(context, queue, &context.work.postgres.pushed_user, &values)])
+}
+
+fn settle_on_postgres(context: &Context, queue: &Key, settle: &Settle, result: &[u8]) -> Result<Vec<SqlStatement>> {
     let (id, fence) = (id_text(settle.delivery.id), fence_number(settle.delivery.fence).to_string());
-    let result = hexadecimal(result);
     let channels = [Channel::of_results(queue, settle.delivery.id.client), Channel::of_queue(queue)];
     let [results, ready] = channels.map(|channel| channel.to_string());
-    let values = [queue.as_str().to_owned(), id, fence, result, results, ready, fence::id(context)?];
+    let values = [queue.as_str().to_owned(), id, fence, hexadecimal(result), results, ready, fence::id(context)?];
     Ok(vec![fence::statement(context, queue, &context.work.postgres.done_user, &values)])
 }
 
-/// The number of a queue on MySQL. A queue that does not exist has one that no queue has. None: the server is another one.
+/// Reads the number of a queue. A queue that does not exist has one that no queue has.
 #[cfg(feature = "mysql")]
-fn number_on_mysql(context: &Context, number: Number) -> Option<i64> {
-    (context.options.dialect == Dialect::MySql).then_some(number.unwrap_or(-1))
+async fn number(link: &Link, context: &Context, queue: &Key) -> Result<i64, Fault> {
+    let rows = link.query(&context.work.mysql.user_number, &[&queue.as_str()]).await?;
+    rows.first().map_or(Ok(-1), |row| row.try_get(0))
 }

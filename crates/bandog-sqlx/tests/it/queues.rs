@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bandog_core::{
     Backend, ErrorKind, Key, SqlStatement,
     queues::{
-        Delivered, DeliveryId, ElementId, NewElement, OnceId, Phase, Push, Queues, Settle, SettleEnd, Settled, Take,
-        TakeId, Taken, When,
+        Delivered, DeliveryId, ElementId, Extend, Extended, NewElement, OnceId, Phase, Push, Queues, Settle, SettleEnd,
+        Settled, Take, TakeId, Taken, When,
     },
 };
 use bandog_sql::{Sql, SqlOptions};
@@ -179,6 +179,26 @@ async fn a_delivery_is_done_if_the_transaction_commits() {
     assert_eq!(execute(&queue.done_sql(&other).await, &mut tx).await, Err(ErrorKind::Lost));
     tx.rollback().await.unwrap();
     assert_eq!(queue.done(&next[0]).await, Settled::Applied);
+}
+
+/// A transaction of the user that stays open delays the extensions of no other delivery.
+#[tokio::test]
+async fn leases_are_extended_beside_an_open_settlement() {
+    let database = Database::new();
+    let (queue, mut connection) = (Queue::new(&database), database.connection().await);
+    queue.push(&[queue.new_element("a"), queue.new_element("b")]).await;
+    let taken = queue.take(2).await.elements;
+    let mut tx = begin(&mut connection).await;
+    execute(&queue.done_sql(&taken[0]).await, &mut tx).await.unwrap();
+    let deliveries = taken.iter().map(|element| (done(element).delivery, Some("half".to_owned()))).collect();
+    let extend = Extend { queue: queue.name.clone(), deliveries, lease: Duration::from_secs(7200) };
+    let begun = std::time::Instant::now();
+    assert_eq!(queue.store.extend(&extend).await.unwrap(), [Extended::Held, Extended::Held]);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    let row = queue.store.find(&queue.name, &[taken[1].id]).await.unwrap().remove(0).unwrap();
+    assert!(row.left.is_some_and(|left| left > Duration::from_secs(3700)), "{row:?}");
+    tx.commit().await.unwrap();
+    assert_eq!(queue.store.extend(&extend).await.unwrap(), [Extended::Lost, Extended::Held]);
 }
 
 /// The program changes its data and settles, while another taker has the element.
