@@ -20,7 +20,7 @@ use crate::{
     kept::{
         Ended, Failure, Kept, Lease, Sink,
         output::{LineForm, Tail},
-        program::{self, Missing},
+        program::Missing,
     },
     store,
 };
@@ -83,12 +83,17 @@ enum Verdict {
 }
 
 impl Order<'_> {
-    /// Runs the command for an element, and settles the element. An error: the program is missing.
-    pub(super) async fn deliver(&self, job: Job, stop: &watch::Receiver<Stop>, tally: &Tally) -> Result<(), Missing> {
+    /// Runs the command for an element, and settles the element. If the program is missing, the element is handed back.
+    pub(super) async fn deliver(
+        &self,
+        job: Job,
+        missing: Option<Missing>,
+        stop: &watch::Receiver<Stop>,
+        tally: &Tally,
+    ) {
         let Job { delivery, mut settled } = job;
         let begun = Instant::now();
-        let missing = program::check(self.command, &[], None).err();
-        let verdict = match &missing {
+        let verdict = match missing {
             Some(missing) => Verdict::HandBack { error: missing.to_string() },
             None => self.run(&delivery, &mut settled, stop).await,
         };
@@ -120,7 +125,6 @@ impl Order<'_> {
                 let _ = out.flush().await;
             }
         }
-        missing.map_or(Ok(()), Err)
     }
 
     /// Runs the command.

@@ -25,6 +25,7 @@ use crate::{
     console::{StatusLine, report, report_queued},
     exit_code::ExitCode,
     fault::Fault,
+    kept::program,
     lock::EXIT_TIMEOUT,
     queue::open::{self, Queue},
     signals::Signals,
@@ -94,15 +95,17 @@ async fn work(order: &Order<'_>, queue: &Queue, signals: &mut Signals, tally: &T
                 end = ExitCode::Signal(signal.as_raw());
                 stop.send_replace(Stop::Kill);
             },
-            Some(delivered) = deliveries.next() => if let Err(missing) = delivered {
-                // The program cannot be started for any other element either.
-                fault.get_or_insert_with(|| cannot_run(&missing));
-                drain_until.as_mut().reset(Instant::now() + options.drain);
-                stop.send_if_modified(|stop| std::mem::replace(stop, (*stop).max(Stop::Drain)) != *stop);
-            },
+            Some(()) = deliveries.next() => {}
             Some(job) = inbox.recv() => {
                 pause = EMPTY_CHECKS[0];
-                deliveries.push(order.deliver(job, &stop_seen, tally));
+                let missing = program::check(order.command, &[], None).err();
+                if let Some(missing) = &missing {
+                    // The program cannot be started for any other element either.
+                    fault.get_or_insert_with(|| cannot_run(missing));
+                    drain_until.as_mut().reset(Instant::now() + options.drain);
+                    stop.send_modify(|stop| *stop = (*stop).max(Stop::Drain));
+                }
+                deliveries.push(order.deliver(job, missing, &stop_seen, tally));
             }
             ended = &mut running => break ended,
             () = &mut drain_until, if now == Stop::Drain => {
@@ -123,7 +126,7 @@ async fn work(order: &Order<'_>, queue: &Queue, signals: &mut Signals, tally: &T
     };
     drop(line);
     // All elements are settled, except those that were lost: their commands are ending.
-    stop.send_replace((*stop.borrow()).max(Stop::End));
+    stop.send_modify(|stop| *stop = (*stop).max(Stop::End));
     while deliveries.next().await.is_some() {}
     ended.map_err(|error| order.store.fault(&error))?;
     match fault {

@@ -39,3 +39,4 @@ mod stores;
 mod terminal;
 mod tokens;
 mod torture;
+mod work;
