@@ -74,4 +74,4 @@ select queue, id, phase, rank, at, place, pushed, attempt, fence, taker, take, k
 select queue, id, payload, error, progress from bandog_work_body where 1 = 0;
 select queue, kind, name, until, element, content from bandog_work_kept where 1 = 0;
 
-insert into bandog_meta (name, value) values ('work', '1') on conflict do nothing
+insert into bandog_meta (name, value) values ('work', '1') on conflict do nothing;

@@ -10,7 +10,7 @@
 -- Result: at least one row. Whether the queue must be locked, whether it is paused, whether the rate or the concurrency has
 -- reduced the number, the time in µs until the rate allows one, the elements that were delivered too often, whether
 -- further elements are ready, the time; and of each element its place in the answer, id, fence, attempt, payload, age in µs,
--- error, rank and former `at`.
+-- error, rank and former `at`; and the time in µs that the statement has needed.
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
@@ -59,7 +59,8 @@ select coalesce(q.is_limited and not $9::bool, false), coalesce(q.is_paused, fal
     (select count(*) from picked) = $2::bigint and exists (
         select from bandog_work w where w.queue = (select number from q) and w.phase = 0
             and (w.rank, w.at, w.id) > ((select rank from last), (select at from last), (select id from last))),
-    clock.now, t.place, t.id::text, t.fence, t.attempt::bigint, y.payload, t.age, y.error, t.rank::bigint, t.at
+    clock.now, t.place, t.id::text, t.fence, t.attempt::bigint, y.payload, t.age, y.error, t.rank::bigint, t.at,
+    (extract(epoch from clock_timestamp()) * 1000000)::bigint - clock.now
 from clock left join q on true left join budget b on true left join taken t on true
     left join (select id, payload, error from bandog_work_body where queue = (select number from q)
         and id = any(array(select id from taken))) y on y.id = t.id

@@ -71,7 +71,7 @@ pub(crate) struct Hints {
     pub(crate) has_keys: bool,
     /// For each rank, the last ready element that was found.
     floors: [(i64, ElementId); RANKS],
-    /// The last full scan: when it began, and how long it took.
+    /// The last full scan: when it ended, and the time that the server has needed.
     full: Option<(Instant, Duration)>,
     /// The time of the server in the last answer, and when it came.
     now: (i64, Instant),
@@ -119,7 +119,6 @@ pub(crate) struct Scan {
     pub(crate) delayed: i64,
     /// The beginning for leases. None: they are not checked.
     pub(crate) leases: Option<i64>,
-    begun: Instant,
 }
 
 /// What the server has found.
@@ -131,25 +130,27 @@ pub(crate) struct Found {
     pub(crate) woke_all: bool,
     /// When the next lease ends.
     pub(crate) next_lease: Option<i64>,
+    /// The time that it has needed.
+    pub(crate) took: Duration,
 }
 
 impl Hints {
     /// The next scan. `is_full`: it must begin at the beginning.
     pub(crate) fn scan(&self, is_full: bool) -> Scan {
         let is_full = is_full
-            || self.full.is_none_or(|(begun, took)| {
+            || self.full.is_none_or(|(ended, took)| {
                 let interval = if took < SLOW { Duration::ZERO } else { (took * SHARE).min(INTERVAL) };
-                begun.elapsed() >= interval
+                ended.elapsed() >= interval
             });
         let (ready, delayed, leases) =
             if is_full { ([START; RANKS], 0, 0) } else { (self.floors, self.delayed, self.leases) };
-        Scan { is_full, ready, delayed, leases: self.checks_leases().then_some(leases), begun: Instant::now() }
+        Scan { is_full, ready, delayed, leases: self.checks_leases().then_some(leases) }
     }
 
     /// The time after which a scan that has found nothing may be repeated from the beginning. None: at once.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        let (begun, took) = self.full.filter(|(_, took)| *took >= VERY_SLOW)?;
-        (took * SCANS).checked_sub(begun.elapsed())
+        let (ended, took) = self.full.filter(|(_, took)| *took >= VERY_SLOW)?;
+        (took * SCANS).checked_sub(ended.elapsed())
     }
 
     fn checks_leases(&self) -> bool {
@@ -165,7 +166,7 @@ impl Hints {
     /// Records what a scan has found.
     pub(crate) fn scanned(&mut self, scan: &Scan, found: &Found) {
         if scan.is_full {
-            self.full = Some((scan.begun, scan.begun.elapsed()));
+            self.full = Some((Instant::now(), found.took));
         }
         self.now = (found.now, Instant::now());
         if found.woke_all {

@@ -121,7 +121,7 @@ async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, 
         }
         // Elements before the known places may be ready.
         let found_nothing = taken.elements.len() == before && !scan.is_full;
-        if let Some(pause) = context.work.hints.get(&take.queue).pause().filter(|_| found_nothing) {
+        if let Some(pause) = context.work.hints.get(&take.queue).pause().filter(|_| found_nothing && !has_changed) {
             taken.next = Some(taken.next.map_or(pause, |next| next.min(pause)));
             break;
         }
@@ -159,8 +159,12 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
         (woken?, rows?)
     };
     let (woken, row) = (woken.first().ok_or(Fault::Broken(None))?, rows.first().ok_or(Fault::Broken(None))?);
-    let found =
-        Found { now: woken.try_get(0)?, woke_all: woken.try_get::<i64>(1)? < MAX_WOKEN, next_lease: woken.try_get(3)? };
+    let found = Found {
+        now: woken.try_get(0)?,
+        woke_all: woken.try_get::<i64>(1)? < MAX_WOKEN,
+        next_lease: woken.try_get(3)?,
+        took: Duration::from_micros(u64::try_from(row.try_get::<i64>(16)?).unwrap_or(0)),
+    };
     let (must_lock, woke_some) = (row.try_get(0)?, woken.try_get::<i64>(1)? > 0);
     let mut places = Vec::new();
     for row in &rows {
