@@ -47,8 +47,8 @@ pub(crate) async fn checked<DB: Supported>(
     statement: Result<SqlStatement>,
     tx: &mut DB::Connection,
 ) -> Result<()> {
-    // The end of a savepoint undoes an error, so a failed check would not stop the transaction.
-    let is_savepoint = DB::TransactionManager::get_transaction_depth(tx) > 1;
+    // The end of a savepoint undoes an error, so a failed check would not stop the transaction. A push checks nothing.
+    let is_savepoint = purpose != Purpose::Push && DB::TransactionManager::get_transaction_depth(tx) > 1;
     let fitting = statement.and_then(|statement| match statement.dialect {
         // A lock in another kind of database has no statement for this transaction.
         dialect if !fits::<DB>(dialect) => Err(purpose.add_to(statement.other_database(), &statement.key)),

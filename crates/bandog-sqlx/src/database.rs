@@ -87,7 +87,7 @@ impl Supported for Postgres {
     async fn begin(Begin { purpose, idle }: Begin, tx: &mut Self::Connection) -> Result<(), sqlx::Error> {
         <Self as Database>::TransactionManager::begin(tx, None).await?;
         let level = match purpose {
-            Purpose::Fence => "",
+            Purpose::Fence | Purpose::Push | Purpose::Settle => "",
             Purpose::Complete => "set transaction isolation level read committed; ",
         };
         let idle = idle.as_millis().min(MAX_MS);
@@ -103,10 +103,14 @@ impl Supported for Postgres {
 
     fn abandon(_: &mut PoolConnection<Self>) {}
 
-    async fn execute(_: Purpose, statement: &SqlStatement, tx: &mut Self::Connection) -> Result<bool, sqlx::Error> {
+    async fn execute(
+        purpose: Purpose,
+        statement: &SqlStatement,
+        tx: &mut Self::Connection,
+    ) -> Result<bool, sqlx::Error> {
         let query =
             statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
-        Ok(query.fetch_optional(tx).await?.is_some())
+        Ok(query.fetch_optional(tx).await?.is_some() || matches!(purpose, Purpose::Push | Purpose::Settle))
     }
 
     async fn is_read_committed(tx: &mut Self::Connection) -> Result<bool, sqlx::Error> {
@@ -165,6 +169,7 @@ impl Supported for MySql {
             Purpose::Complete if statement.dialect == SqlDialect::Any => Ok(query.fetch_optional(tx).await?.is_some()),
             Purpose::Fence => Ok(query.fetch_optional(tx).await?.is_some()),
             Purpose::Complete => Ok(query.execute(tx).await?.rows_affected() > 0),
+            Purpose::Push | Purpose::Settle => query.execute(tx).await.map(|_| true),
         }
     }
 

@@ -59,6 +59,10 @@ pub enum Purpose {
     Fence,
     /// The completion of a run.
     Complete,
+    /// A push to a work queue.
+    Push,
+    /// The settlement of an element of a work queue.
+    Settle,
 }
 
 impl Purpose {
@@ -66,6 +70,8 @@ impl Purpose {
         match self {
             Self::Fence => "fence",
             Self::Complete => "complete",
+            Self::Push => "push",
+            Self::Settle => "settle",
         }
     }
 
@@ -73,6 +79,8 @@ impl Purpose {
         match self {
             Self::Fence => "the database refused the check of the lock",
             Self::Complete => "the database refused the completion of the run",
+            Self::Push => "the database refused the push",
+            Self::Settle => "the database refused the settlement",
         }
     }
 
@@ -81,7 +89,7 @@ impl Purpose {
             Self::Fence => {
                 "another transaction was in the way, or this transaction began before the lock was granted; repeat it"
             }
-            Self::Complete => "another transaction was in the way; repeat the transaction",
+            Self::Complete | Self::Push | Self::Settle => "another transaction was in the way; repeat the transaction",
         }
     }
 

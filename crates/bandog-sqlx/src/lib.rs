@@ -30,6 +30,7 @@ mod complete;
 mod database;
 mod fault;
 mod locks;
+mod work;
 
 use bandog_core::Result;
 use bandog_sync::{AllGuard, Guard};
@@ -42,6 +43,7 @@ pub use self::{
     check::check,
     checked::Completion,
     complete::CompleteIn,
+    work::{DoneIn, PushIn},
 };
 use self::{
     checked::{check_all, checked},

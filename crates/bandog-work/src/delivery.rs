@@ -11,13 +11,15 @@ use std::{
 };
 
 use bandog_core::{
-    Clock, Error, ErrorKind, Fence, Key, Moment, Result,
-    queues::{Delivered, DeliveryId, ElementId, SettleEnd},
+    Error, ErrorKind, Fence, Key, Moment, Result, SqlStatement,
+    queues::{Delivered, DeliveryId, ElementId, Settle, SettleEnd},
 };
 use tokio::{
     sync::{mpsc::UnboundedSender, oneshot, watch},
     time::sleep,
 };
+
+use crate::shared::Shared;
 
 /// Maximum length of an error and of a progress in the store, in bytes.
 const MAX_TEXT: usize = 4096;
@@ -35,11 +37,10 @@ pub struct Delivery<T> {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) id: DeliveryId,
-    pub(crate) key: Key,
+    shared: Arc<Shared>,
     attempt: u32,
     age: Duration,
     error: Option<String>,
-    clock: Clock,
     until: watch::Receiver<Until>,
     events: UnboundedSender<Event>,
     settled: AtomicU8,
@@ -72,17 +73,16 @@ const IN_TRANSACTION: u8 = 2;
 impl Link {
     pub(crate) fn new(
         delivered: &Delivered,
-        (key, clock): (Key, Clock),
+        shared: &Arc<Shared>,
         until: watch::Receiver<Until>,
         events: UnboundedSender<Event>,
     ) -> Self {
         Self {
             id: DeliveryId { id: delivered.id, fence: delivered.fence },
-            key,
+            shared: shared.clone(),
             attempt: delivered.attempt,
             age: delivered.age,
             error: delivered.error.clone(),
-            clock,
             until,
             events,
             settled: AtomicU8::new(OPEN),
@@ -110,7 +110,7 @@ impl Link {
     /// When the delivery is lost, if it is not extended. None: it is lost.
     fn until(&self) -> Option<Moment> {
         match *self.until.borrow() {
-            Until::Time(until) if self.clock.now() < until => Some(until),
+            Until::Time(until) if self.shared.clock().now() < until => Some(until),
             _ => None,
         }
     }
@@ -121,7 +121,7 @@ impl Link {
         loop {
             let until = *changes.borrow_and_update();
             let Until::Time(until) = until else { return };
-            let left = until.since(self.clock.now());
+            let left = until.since(self.shared.clock().now());
             if left.is_zero() {
                 return;
             }
@@ -136,12 +136,12 @@ impl Link {
 
     async fn settle(self: Arc<Self>, end: SettleEnd) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        let ended = || Error::unavailable("the workers have ended").ambiguous().at(&self.key);
+        let ended = || Error::unavailable("the workers have ended").ambiguous().at(&self.shared.key);
         if self.settled.swap(SETTLED, Ordering::AcqRel) == SETTLED {
-            return Err(Error::misused("this delivery is settled already").at(&self.key));
+            return Err(Error::misused("this delivery is settled already").at(&self.shared.key));
         }
         self.events.send(Event::Settle(self.id.id, end, reply)).map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())?.map_err(|error| error.at(&self.key))
+        answer.await.map_err(|_| ended())?.map_err(|error| error.at(&self.shared.key))
     }
 }
 
@@ -183,7 +183,7 @@ impl<T> Delivery<T> {
 
     /// Time until the delivery is lost if its lease is not extended. Zero if it is lost.
     pub fn remaining(&self) -> Duration {
-        self.link.until().map_or(Duration::ZERO, |until| until.since(self.link.clock.now()))
+        self.link.until().map_or(Duration::ZERO, |until| until.since(self.link.shared.clock().now()))
     }
 
     /// Resolves when the delivery is lost ([`Delivery::is_lost`]): before another worker can get the element. The future of the
@@ -258,16 +258,36 @@ impl<T> Delivery<T> {
         Delivery { value: Arc::new(()), link: self.link.clone() }
     }
 
-    /// The delivery is settled by a transaction of the program. If the handler ends and the transaction is not committed, the
-    /// element is delivered again.
+    /// The statements that settle the element as done in a transaction of the program.
     #[doc(hidden)]
-    pub fn settled_in_transaction(&self) -> Result<(DeliveryId, Key)> {
-        if self.is_lost() {
-            return Err(Error::new(ErrorKind::Lost, "the lease is over").at(&self.link.key));
+    pub fn done_sql(&self) -> impl Future<Output = Result<Vec<SqlStatement>>> + Send + use<T> {
+        let (link, is_lost) = (self.link.clone(), self.is_lost());
+        async move {
+            if is_lost {
+                return Err(lost().at(&link.shared.key));
+            }
+            let settle = Settle { delivery: link.id, end: SettleEnd::Done(Vec::new()) };
+            link.shared.queues.settle_sql(&link.shared.key, &settle).await
         }
-        self.link.settled.store(IN_TRANSACTION, Ordering::Release);
-        Ok((self.link.id, self.link.key.clone()))
     }
+
+    /// A transaction has executed these statements. If the handler ends and the transaction was not committed, the element is
+    /// delivered again.
+    #[doc(hidden)]
+    pub fn done_in_transaction(&self) {
+        self.link.settled.store(IN_TRANSACTION, Ordering::Release);
+    }
+
+    /// The queue, for errors.
+    #[doc(hidden)]
+    pub fn key(&self) -> &Key {
+        &self.link.shared.key
+    }
+}
+
+/// The error about an element that does not belong to this program any more.
+pub(crate) fn lost() -> Error {
+    Error::new(ErrorKind::Lost, "the lease was over, or the element was removed: another worker may have it")
 }
 
 /// A text that a store takes: at most [`MAX_TEXT`] bytes, without the character 0.

@@ -12,14 +12,14 @@ use std::{
 use bandog_codec::{Bytes, Decode, Encode, TextJson};
 use bandog_core::{
     Error, Result,
-    queues::{Change, ElementId, ElementRow, Outcome},
+    queues::{Change, ElementId, ElementRow, Outcome, Queues},
 };
 use bandog_sync::Client;
 use futures_util::future::BoxFuture;
 
 use crate::{
     Backoff, Delivery,
-    new::Push,
+    new::{IntoPush, Push},
     options::Slots,
     results,
     shared::{Shared, decode},
@@ -356,6 +356,12 @@ impl<R: 'static> IntoFuture for Submit<R> {
             let queue = push.shared.clone();
             Ok(Submitted { queue, id: push.await?.id, result: PhantomData })
         })
+    }
+}
+
+impl<R> IntoPush for Submit<R> {
+    fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
+        self.push?.into_push()
     }
 }
 

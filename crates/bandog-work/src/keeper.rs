@@ -29,7 +29,7 @@ use tokio::{
 
 use self::held::{Ending, Held};
 use crate::{
-    delivery::{Event, Link, Until},
+    delivery::{Event, Link, Until, lost},
     ids,
     options::{Options, Slots},
     shared::Shared,
@@ -259,9 +259,8 @@ impl Keeper {
                 continue;
             }
             held.begun = Some(now);
-            let (id, clock) = (delivered.id, self.shared.clock());
-            let whose = (self.shared.key.clone(), clock);
-            let link = Link::new(&delivered, whose, held.until.subscribe(), self.events.clone());
+            let id = delivered.id;
+            let link = Link::new(&delivered, &self.shared, held.until.subscribe(), self.events.clone());
             let handler = (self.start)(delivered.payload, link);
             self.running.spawn(async move {
                 let end = handler.await;
@@ -340,7 +339,7 @@ impl Keeper {
                 self.end(id, end);
                 match self.endings.get_mut(count) {
                     Some(ending) => ending.reply = Some(reply),
-                    None => _ = reply.send(Err(held::lost())),
+                    None => _ = reply.send(Err(lost())),
                 }
             }
         }

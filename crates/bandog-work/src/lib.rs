@@ -43,6 +43,8 @@ pub use bandog_core::queues::{
     WorkerRow,
 };
 
+#[doc(hidden)]
+pub use self::new::IntoPush;
 pub use self::{
     backoff::Backoff,
     delivery::Delivery,

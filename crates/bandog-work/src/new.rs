@@ -8,7 +8,7 @@ use std::{
 
 use bandog_core::{
     Error, Result,
-    queues::{ElementId, MAX_ORDER_KEY, NewElement, OnceId, Priority, Pushed, When},
+    queues::{ElementId, MAX_ORDER_KEY, NewElement, OnceId, Priority, Pushed, Queues, When},
 };
 use futures_util::future::BoxFuture;
 
@@ -203,4 +203,26 @@ fn text(what: &str, text: &str) -> Result<Arc<str>> {
         )));
     }
     Ok(text.into())
+}
+
+/// Elements for a transaction of the program: their store, and the push, whose elements have their ids.
+#[doc(hidden)]
+pub trait IntoPush: Sized {
+    /// The store, and the push.
+    fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)>;
+}
+
+impl IntoPush for PushAll {
+    fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
+        let elements = sender::named(&self.shared, self.elements?)?;
+        let push = bandog_core::queues::Push { queue: self.shared.key.clone(), elements };
+        Ok((self.shared.queues.clone(), push))
+    }
+}
+
+impl IntoPush for Push {
+    fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
+        let elements = self.element.map(|element| vec![element]);
+        PushAll { shared: self.shared, elements }.into_push()
+    }
 }

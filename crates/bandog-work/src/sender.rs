@@ -68,8 +68,15 @@ pub(crate) async fn push(shared: &Arc<Shared>, mut elements: Vec<NewElement>) ->
     answer.await.map_err(|_| ended())?
 }
 
+/// Checks elements, and gives them their ids.
+pub(crate) fn named(shared: &Shared, mut elements: Vec<NewElement>) -> Result<Vec<NewElement>> {
+    check(&elements).map_err(|error| error.at(&shared.key))?;
+    give_ids(&mut elements);
+    Ok(elements)
+}
+
 /// Gives rising ids. Within a queue, the elements of later calls have greater ones.
-pub(crate) fn give_ids(elements: &mut [NewElement]) {
+fn give_ids(elements: &mut [NewElement]) {
     let ids: Vec<ElementId> = elements.iter().map(|_| ids::next_element()).collect();
     for (element, id) in elements.iter_mut().zip(&ids) {
         element.id = *id;

@@ -18,7 +18,7 @@ const FLOORS: [(&str, &[&str]); 23] = [
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-zookeeper", &["bandog-core", "bandog-net"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
-    ("bandog-sqlx", &["bandog-core", "bandog-schedule", "bandog-sync"]),
+    ("bandog-sqlx", &["bandog-core", "bandog-schedule", "bandog-sync", "bandog-work"]),
     (
         "bandog",
         &[

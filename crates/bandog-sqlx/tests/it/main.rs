@@ -13,6 +13,7 @@ mod in_memory;
 mod isolation;
 mod lost;
 mod many;
+mod outbox;
 mod queues;
 mod recipe;
 mod restart;

@@ -15,6 +15,8 @@ mod held_off;
 #[path = "../it/in_memory.rs"]
 mod in_memory;
 mod lost;
+#[path = "../it/outbox.rs"]
+mod outbox;
 #[path = "../it/queues.rs"]
 mod queues;
 #[path = "../it/stopped.rs"]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{
-    Error, ErrorKind, Fence, Moment, Result,
+    Fence, Moment, Result,
     queues::{Delivered, DeliveryId, Settle, SettleEnd},
 };
 use tokio::sync::{oneshot, watch};
@@ -77,9 +77,4 @@ impl Ending {
             let _ = reply.send(result);
         }
     }
-}
-
-/// The error about an element that does not belong to this program any more.
-pub(super) fn lost() -> Error {
-    Error::new(ErrorKind::Lost, "the lease was over, or the element was removed: another worker may have it")
 }

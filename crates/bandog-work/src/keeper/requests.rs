@@ -7,12 +7,8 @@ use bandog_core::{
     queues::{Bell, Change, DeliveryId, ElementId, Extend, Extended, Settled, Take, TakeId, Taken, WorkerRow},
 };
 
-use super::{
-    Ending, Held, Keeper, MAX_WAIT, POLL, REPORT, SILENT_POLL,
-    held::{certain, lost},
-    is_final,
-};
-use crate::delivery::Until;
+use super::{Ending, Held, Keeper, MAX_WAIT, POLL, REPORT, SILENT_POLL, held::certain, is_final};
+use crate::delivery::{Until, lost};
 
 /// Maximum number of settlements of one request.
 const MAX_SETTLES: usize = 1000;

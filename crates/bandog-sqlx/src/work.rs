@@ -1,0 +1,139 @@
+//! Work queues in a transaction of the user.
+
+use bandog_core::Result;
+use bandog_work::{Delivery, ElementId, IntoPush, Push, PushAll, Submit};
+#[cfg(feature = "mysql")]
+use sqlx::MySql;
+use sqlx::{Postgres, Transaction};
+
+use crate::{checked::checked, database::Supported, fault::Purpose};
+
+/// Pushes elements in a transaction of the database `DB`: they are there if the transaction commits.
+///
+/// ```no_run
+/// use bandog::work::{ClientWork, WorkQueue};
+/// use bandog_sqlx::PushIn;
+///
+/// # async fn order(pool: &sqlx::PgPool, client: &bandog::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mails: WorkQueue<String> = client.work_queue("mails")?;
+/// let mut tx = pool.begin().await?;
+/// sqlx::query("insert into orders (id) values (7)").execute(&mut *tx).await?;
+/// mails.push("order 7").push_in(&mut tx).await?;
+/// tx.commit().await?; // both, or none
+/// # Ok(()) }
+/// ```
+pub trait PushIn<DB: Supported>: Sized {
+    /// The id of the element, or the ids of the elements in their order.
+    type Ids;
+
+    /// Pushes in the transaction. An element with an id of `once` that was pushed before adds nothing.
+    ///
+    /// # Errors
+    /// After an error, the transaction must be rolled back; dropping it does so.
+    /// - `ErrorKind::Misused`: an option is not allowed, or the transaction is in another database than the queue.
+    /// - `ErrorKind::Unsupported`: the store of the queue is no database of this kind.
+    /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
+    /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, roll the transaction back.
+    fn push_in(self, tx: &mut Transaction<'_, DB>) -> impl Future<Output = Result<Self::Ids>> + Send;
+}
+
+/// Settles an element of a work queue in a transaction of the database `DB`: the effects of the transaction and the end of
+/// the element are one.
+///
+/// ```no_run
+/// use bandog::work::{Delivery, WorkQueue};
+/// use bandog_sqlx::DoneIn;
+///
+/// # fn start(queue: &WorkQueue<i64>, pool: sqlx::PgPool) -> bandog::work::Running {
+/// queue.workers(8).run(move |order: Delivery<i64>| {
+///     let pool = pool.clone();
+///     async move {
+///         let mut tx = pool.begin().await?;
+///         sqlx::query("update stock set pieces = pieces - 1 where sku = $1").bind(*order).execute(&mut *tx).await?;
+///         order.done_in(&mut tx).await?;
+///         tx.commit().await?;
+///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+///     }
+/// })
+/// # }
+/// ```
+pub trait DoneIn<DB: Supported> {
+    /// Settles the element as done if the transaction commits. If the handler ends without a commit, the element is delivered
+    /// again.
+    ///
+    /// # Errors
+    /// After an error, the transaction must be rolled back; dropping it does so.
+    /// - `ErrorKind::Lost`: another worker may have the element.
+    /// - `ErrorKind::Misused`: the transaction is a savepoint, or in another database than the queue.
+    /// - The others are those of [`PushIn::push_in`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, roll the transaction back.
+    fn done_in(&self, tx: &mut Transaction<'_, DB>) -> impl Future<Output = Result<()>> + Send;
+}
+
+async fn push<DB: Supported>(
+    elements: Result<(std::sync::Arc<dyn bandog_core::queues::Queues>, bandog_core::queues::Push)>,
+    tx: &mut DB::Connection,
+) -> Result<Vec<ElementId>> {
+    let (queues, push) = elements?;
+    if push.elements.is_empty() {
+        return Ok(Vec::new());
+    }
+    for statement in queues.push_sql(&push).await? {
+        checked::<DB>(Purpose::Push, Ok(statement), tx).await?;
+    }
+    Ok(push.elements.iter().map(|element| element.id).collect())
+}
+
+/// Implements the traits for a database.
+macro_rules! in_transactions {
+    ($database:ty) => {
+        impl PushIn<$database> for PushAll {
+            type Ids = Vec<ElementId>;
+
+            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
+                push::<$database>(self.into_push(), tx).await
+            }
+        }
+
+        impl PushIn<$database> for Push {
+            type Ids = ElementId;
+
+            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<ElementId> {
+                Ok(push::<$database>(self.into_push(), tx).await?[0])
+            }
+        }
+
+        impl<R: Send> PushIn<$database> for Submit<R> {
+            type Ids = ElementId;
+
+            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<ElementId> {
+                Ok(push::<$database>(self.into_push(), tx).await?[0])
+            }
+        }
+
+        impl<T: Send + Sync> DoneIn<$database> for Delivery<T> {
+            async fn done_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
+                match self.done_sql().await {
+                    Ok(statements) => {
+                        for statement in statements {
+                            checked::<$database>(Purpose::Settle, Ok(statement), tx).await?;
+                        }
+                        self.done_in_transaction();
+                        Ok(())
+                    }
+                    // The transaction must not commit the effects of the work.
+                    Err(error) => checked::<$database>(Purpose::Settle, Err(error), tx).await,
+                }
+            }
+        }
+    };
+}
+
+in_transactions!(Postgres);
+#[cfg(feature = "mysql")]
+in_transactions!(MySql);

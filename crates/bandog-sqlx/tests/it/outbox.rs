@@ -1,0 +1,158 @@
+//! Elements are pushed with the effects of a program, and settled with the effects of a worker.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bandog::{
+    ErrorKind,
+    work::{Backoff, ClientWork, Delivery, Phase, Running, TaskCall, WorkQueue},
+};
+use bandog_sqlx::{DoneIn, PushIn};
+use bandog_testkit::eventually_async;
+use sqlx::{Connection, Pool};
+
+use crate::support::{Database, Db, SOON, narrow_pool};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+async fn orders(database: &Database) -> WorkQueue<String> {
+    database.client("").await.work_queue("orders").unwrap()
+}
+
+fn insert(what: &str) -> String {
+    format!("insert into writes values ('{what}')")
+}
+
+/// Workers that write the element, and settle it in the same transaction. Each third attempt is given up before the commit.
+fn worker(queue: &WorkQueue<String>, pool: Pool<Db>, attempts: &Arc<AtomicU32>) -> Running {
+    let attempts = attempts.clone();
+    let workers =
+        queue.workers(4).deliveries(100).lease(Duration::from_secs(1)).backoff(Backoff::fixed(Duration::ZERO).unwrap());
+    workers.run(move |order: Delivery<String>| {
+        let (pool, attempts) = (pool.clone(), attempts.clone());
+        async move {
+            let attempt = attempts.fetch_add(1, SeqCst);
+            let mut tx = pool.begin().await?;
+            sqlx::query(&insert(&order)).execute(&mut *tx).await?;
+            order.done_in(&mut tx).await?;
+            match attempt % 3 {
+                0 => tx.rollback().await?, // The handler says that it is done, but it is not.
+                1 => return Err("given up".into()),
+                _ => tx.commit().await?,
+            }
+            Ok::<_, BoxError>(())
+        }
+    })
+}
+
+#[tokio::test]
+async fn effects_and_elements_commit_together() {
+    const ORDERS: usize = 40;
+    let database = Database::new();
+    let (queue, mut connection) = (orders(&database).await, database.connection().await);
+    for number in 0..ORDERS {
+        let mut tx = connection.begin().await.unwrap();
+        sqlx::query(&insert(&format!("in{number:02}"))).execute(&mut *tx).await.unwrap();
+        let id = queue.push(&format!("out{number:02}")).push_in(&mut tx).await.unwrap();
+        if number % 4 == 3 {
+            tx.rollback().await.unwrap();
+            assert!(queue.find(id).await.unwrap().is_none());
+        } else {
+            tx.commit().await.unwrap();
+            assert_eq!(queue.find(id).await.unwrap().map(|row| row.phase), Some(Phase::Ready));
+        }
+    }
+    let attempts = Arc::new(AtomicU32::new(0));
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        running.push(worker(&orders(&database).await, narrow_pool(&database.url()).await, &attempts));
+    }
+    // One of three goes away in the middle.
+    let third = worker(&orders(&database).await, narrow_pool(&database.url()).await, &attempts);
+    eventually_async(SOON, async || attempts.load(SeqCst) > 20).await;
+    drop(third);
+    eventually_async(SOON * 3, async || {
+        let status = queue.status().await.unwrap();
+        status.counts.values().sum::<u64>() == 0
+    })
+    .await;
+    for running in running {
+        running.stop().await.unwrap();
+    }
+    let expected = (0..ORDERS).filter(|number| number % 4 != 3);
+    let numbers: Vec<_> = expected.map(|number| format!("{number:02}")).collect();
+    let of = |prefix: &str| numbers.iter().map(|number| format!("{prefix}{number}")).collect::<Vec<_>>();
+    assert_eq!(database.writes(), [of("in"), of("out")].concat().join(" "), "each effect once");
+}
+
+#[tokio::test]
+async fn a_transaction_commits_nothing_for_an_element_that_is_lost() {
+    let database = Database::new();
+    let (queue, other) = (orders(&database).await, orders(&database).await);
+    let (kinds, url) = (Arc::new(std::sync::Mutex::new(Vec::new())), database.url());
+    queue.push("removed").await.unwrap();
+    let workers = queue.workers(1).run({
+        let kinds = kinds.clone();
+        move |order: Delivery<String>| {
+            let (kinds, url, other) = (kinds.clone(), url.clone(), other.clone());
+            async move {
+                let mut connection = crate::support::connect(&url).await;
+                let mut tx = connection.begin().await?;
+                sqlx::query(&insert(&order)).execute(&mut *tx).await?;
+                // Another worker has settled it meanwhile.
+                order.hand_back().await?;
+                let taken = other.workers(1).run(|_: Delivery<String>| async { Ok::<_, BoxError>(()) });
+                eventually_async(SOON, async || other.status().await.unwrap().counts.values().sum::<u64>() == 0).await;
+                taken.stop().await?;
+                let error = order.done_in(&mut tx).await.unwrap_err();
+                kinds.lock().unwrap().push(error.kind());
+                let _ = tx.commit().await;
+                Ok::<_, BoxError>(())
+            }
+        }
+    });
+    eventually_async(SOON, async || kinds.lock().unwrap().len() == 1).await;
+    assert_eq!(*kinds.lock().unwrap(), [ErrorKind::Lost]);
+    workers.stop().await.unwrap();
+    assert_eq!(database.writes(), "");
+}
+
+#[tokio::test]
+async fn pushes_are_refused_where_they_could_not_commit() {
+    let database = Database::new();
+    let (queue, mut connection) = (orders(&database).await, database.connection().await);
+    let elsewhere = Database::new();
+    let mut wrong = elsewhere.connection().await;
+    orders(&elsewhere).await.push("of the other database").await.unwrap();
+    let mut tx = wrong.begin().await.unwrap();
+    let error = queue.push("a").push_in(&mut tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    tx.rollback().await.unwrap();
+
+    let mut tx = connection.begin().await.unwrap();
+    let error = queue.push("a").priority(99).push_in(&mut tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    let memory: WorkQueue<String> = bandog::connect("memory:").await.unwrap().work_queue("orders").unwrap();
+    let error = memory.push("a").push_in(&mut tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(queue.push_all::<String>(&[]).push_in(&mut tx).await.unwrap().is_empty());
+    // A savepoint may push: it is undone with the savepoint.
+    let mut savepoint = tx.begin().await.unwrap();
+    queue.push("undone").push_in(&mut savepoint).await.unwrap();
+    savepoint.rollback().await.unwrap();
+    let ids = queue.push_all(&["a".to_owned(), "b".to_owned()]).push_in(&mut tx).await.unwrap();
+    let executor = database.client("").await.executor("billing").unwrap();
+    let task = executor.submit(TaskCall::<()>::new("charge", &7)).push_in(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    for id in ids {
+        assert!(queue.find(id).await.unwrap().is_some());
+    }
+    assert_eq!(queue.status().await.unwrap().count(Phase::Ready), 2);
+    let task = executor.submitted::<()>("charge", task).unwrap();
+    assert_eq!(task.status().await.unwrap().map(|row| row.phase), Some(Phase::Ready));
+}
