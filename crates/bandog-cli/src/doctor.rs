@@ -1,6 +1,7 @@
 //! `bandog doctor`: conditions that endanger locks.
 
 mod checks;
+mod queues;
 
 use std::io::{self, Write};
 
@@ -16,7 +17,8 @@ use crate::{
     store::{self, Store},
 };
 
-/// Checks for conditions that endanger locks: in the store, in its environment, and in its URL.
+/// Checks for conditions that endanger locks: in the store, in its environment, and in its URL. It also finds work queues
+/// that nobody looks after: dead elements, and elements without a worker.
 ///
 /// This command changes nothing. The level of a finding is fine, advice (a possible improvement), or danger (it can
 /// lose locks, or prevent clients from taking them).
@@ -50,10 +52,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     store.options()?;
     let mut findings = checks::all(&store);
-    let answer = runtime::block_on(async {
+    let answer = runtime::block_on_with_io(async {
         let Some(client) = store.existing()? else { return Ok(None) };
         let Err(error) = client.ready().await else {
-            return client.check().await.map(Some).map_err(|error| store.fault(&error));
+            let found = client.check().await.map_err(|error| store.fault(&error))?;
+            return Ok(Some([found, queues::findings(&client).await].concat()));
         };
         if error.is_retryable() && !has_no_connection(&error) {
             return Err(store.fault(&error)); // The store does not answer.

@@ -6,6 +6,7 @@ pub(crate) mod process;
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Stdio, time::Duration};
 
+use bandog::backend::Moment;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait};
 use tokio::time::{Instant, sleep};
 
@@ -67,6 +68,14 @@ impl ProcessTree {
     pub(crate) fn release(self) {
         if let Some(heir) = self.heir {
             heir.dismiss();
+        }
+    }
+
+    /// Sets the time at which the heir kills all processes, unless it gets a later one before: also if bandog is stopped
+    /// then.
+    pub(crate) fn keep_until(&mut self, deadline: Moment) {
+        if let Some(heir) = &mut self.heir {
+            heir.keep_until(deadline);
         }
     }
 

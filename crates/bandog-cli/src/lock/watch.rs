@@ -6,6 +6,7 @@ use bandog::{
     AllGuard, SharedHold,
     backend::{Clock, Moment},
 };
+use rustix::process::Signal;
 use tokio::time::{interval, sleep};
 
 use super::grace::Grace;
@@ -78,13 +79,17 @@ pub(crate) async fn watch<S: Send>(
     stops: impl Fn(Caught) -> Option<S> + Send,
 ) -> ChildEnd<S> {
     let mut deadline = Deadline::of(hold);
+    processes.keep_until(deadline.latest - grace.head_start);
+    // If bandog was stopped at the deadline, the heir has killed the child.
+    let is_by_itself = |code| !(hold.is_lost() && code == ExitCode::Signal(Signal::KILL.as_raw()));
     let mut check = interval(grace.check_interval);
     let mut expiring = pin!(hold.expiring(grace.warning()));
     let stopped = loop {
         tokio::select! { biased;
             () = &mut expiring => break None,
             caught = signals.next() => match caught.is_child().then(|| processes.reap()) {
-                Some(Some(code)) => return ChildEnd::ByItself(code),
+                Some(Some(code)) if is_by_itself(code) => return ChildEnd::ByItself(code),
+                Some(Some(_)) => break None,
                 Some(None) => {}
                 None => match stops(caught) {
                     Some(by) => break Some(by),
@@ -93,14 +98,17 @@ pub(crate) async fn watch<S: Send>(
             },
             _ = check.tick() => {
                 deadline.observe(hold);
+                processes.keep_until(deadline.latest - grace.head_start);
                 // The child is also polled, because the parent of bandog might have blocked SIGCHLD.
-                if let Some(code) = processes.reap() {
-                    return ChildEnd::ByItself(code);
+                match processes.reap() {
+                    Some(code) if is_by_itself(code) => return ChildEnd::ByItself(code),
+                    Some(_) => break None,
+                    None => {}
                 }
             }
         }
     };
-    if let Some(code) = processes.reap() {
+    if let Some(code) = processes.reap().filter(|code| is_by_itself(*code)) {
         return ChildEnd::ByItself(code); // The child has ended, although SIGCHLD might still be pending.
     }
     match stopped {

@@ -1,6 +1,10 @@
 //! How elements have ended.
 
-use std::{cell::Cell, fmt, time::Duration};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -42,42 +46,41 @@ impl EndJson {
 /// The numbers of deliveries by their end.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    done: Cell<u64>,
+    done: AtomicU64,
     /// Attempts that have failed, without those that asked for a retry.
-    failed: Cell<u64>,
-    retried: Cell<u64>,
-    dead: Cell<u64>,
-    handed_back: Cell<u64>,
-    lost: Cell<u64>,
+    failed: AtomicU64,
+    retried: AtomicU64,
+    dead: AtomicU64,
+    handed_back: AtomicU64,
+    lost: AtomicU64,
 }
 
 impl Tally {
     /// Counts an end. `asks`: whether the command has asked for a retry.
     pub(super) fn count(&self, outcome: Outcome, asks: bool) {
-        let add = |count: &Cell<u64>| count.set(count.get() + 1);
-        match outcome {
-            Outcome::Done => add(&self.done),
-            Outcome::Retry if asks => add(&self.retried),
-            Outcome::Retry => add(&self.failed),
-            Outcome::Dead => {
-                add(&self.failed);
-                add(&self.dead);
-            }
-            Outcome::HandedBack => add(&self.handed_back),
-            Outcome::Lost | Outcome::Unknown => add(&self.lost),
+        let count = match outcome {
+            Outcome::Done => &self.done,
+            Outcome::Retry if asks => &self.retried,
+            Outcome::Retry | Outcome::Dead => &self.failed,
+            Outcome::HandedBack => &self.handed_back,
+            Outcome::Lost | Outcome::Unknown => &self.lost,
+        };
+        count.fetch_add(1, Relaxed);
+        if outcome == Outcome::Dead {
+            self.dead.fetch_add(1, Relaxed);
         }
     }
 
     /// Whether an element is dead.
     pub(super) fn has_dead(&self) -> bool {
-        self.dead.get() > 0
+        self.dead.load(Relaxed) > 0
     }
 }
 
 /// The summary of a worker: `3 done, 1 failed`.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} done, {} failed", self.done.get(), self.failed.get())?;
+        write!(f, "{} done, {} failed", self.done.load(Relaxed), self.failed.load(Relaxed))?;
         let rare = [
             (&self.dead, "dead"),
             (&self.retried, "asked for a retry"),
@@ -85,8 +88,8 @@ impl fmt::Display for Tally {
             (&self.lost, "lost"),
         ];
         rare.iter()
-            .filter(|(count, _)| count.get() > 0)
-            .try_for_each(|(count, what)| write!(f, ", {} {what}", count.get()))
+            .filter(|(count, _)| count.load(Relaxed) > 0)
+            .try_for_each(|(count, what)| write!(f, ", {} {what}", count.load(Relaxed)))
     }
 }
 

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::help::{Place, Ran};
+use crate::{
+    help::{Place, Ran},
+    queues::Queues,
+};
 
 /// The finding about this subject, if there is one.
 fn finding(ran: &Ran, subject: &str) -> Option<Value> {
@@ -38,4 +41,30 @@ fn the_store_and_its_origin_are_printed() {
     let ran = Ran::from(command);
     ran.assert_ended(69, &["gone.db"]);
     assert!(finding_text(&ran).ends_with("gone.db, from BANDOG_URL"), "findings that need no store are missing");
+}
+
+#[test]
+fn queues_that_nobody_looks_after_are_found() {
+    let queues = Queues::new();
+    let url = format!("sqlite:{}", queues.place.path("a.db").display());
+    for name in ["fine", "old", "paused"] {
+        queues.push(&[name, "x", "--url", &url]);
+    }
+    queues.push(&["broken", "x", "--url", &url]);
+    queues
+        .run(&["work", "broken", "--url", &url, "--deliveries", "1", "--until-empty", "--", "false"])
+        .assert_ended(1, &[]);
+    queues.run(&["queue", "paused", "pause", "--url", &url]).assert_ended(0, &[]);
+    let doctor = || queues.run(&["doctor", "--url", &url, "--json"]);
+    assert!(finding(&doctor(), "dead-elements").is_none() && finding(&doctor(), "no-worker").is_none());
+    let file = rusqlite::Connection::open(queues.place.path("a.db")).unwrap();
+    let day = 86_400_000_000_i64;
+    let sql = "update work set pushed = pushed - ?1, place = place - ?1, at = at - ?1 \
+               where queue in (select id from work_queue where name <> 'fine')";
+    assert_eq!(file.execute(sql, [day + 1]).unwrap(), 3);
+    let ran = doctor();
+    ran.assert_ended(0, &[]);
+    let says = |subject| finding(&ran, subject).unwrap()["says"].as_str().unwrap().to_owned();
+    assert!(says("dead-elements").ends_with("are dead in \"broken\""), "{ran:?}");
+    assert!(says("no-worker").ends_with("in \"old\""), "{ran:?}");
 }

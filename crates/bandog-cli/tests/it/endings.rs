@@ -79,6 +79,24 @@ fn a_bandog_that_was_stopped_past_the_deadline_kills_its_child() {
 }
 
 #[test]
+fn a_child_is_dead_before_the_lock_is_free_while_bandog_is_stopped() {
+    let place = Place::new();
+    let url = "sqlite:a.db?watchdog=2s";
+    let mut bandog = place.start(&Place::lock("x", &["--url", url], STUBBORN));
+    let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
+    // The heir follows the renewals.
+    let begun = Instant::now();
+    eventually(SOON, || begun.elapsed() > Duration::from_secs(4));
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    bandog.stop();
+    let mut next = place.start(&Place::lock("x", &["--url", url], "true"));
+    ends(&mut next, 0);
+    dead(&pids);
+    bandog.cont();
+    ends(&mut bandog, 76);
+}
+
+#[test]
 fn a_child_that_exits_after_the_loss_is_reported_as_lost() {
     let place = Place::new();
     let url = "sqlite:a.db?watchdog=1s";

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use bandog::backend::Clock;
 use bandog_testkit::{Signal, eventually, is_alive, process::send};
 use serde_json::{Value, json};
 
@@ -21,8 +22,12 @@ struct Keeper {
 
 impl Keeper {
     fn of(place: &Place, grace_ms: &str, script: &str) -> Self {
+        Self::with(place, &[grace_ms], script)
+    }
+
+    fn with(place: &Place, options: &[&str], script: &str) -> Self {
         let (socket, theirs) = UnixStream::pair().unwrap();
-        let mut command: Command = place.bandog(&["__keep", grace_ms, "--", "sh", "-c", script]);
+        let mut command: Command = place.bandog(&[&["__keep"], options, &["--", "sh", "-c", script]].concat());
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped());
         Self { process: command.spawn().unwrap(), socket }
     }
@@ -173,4 +178,52 @@ fn a_command_that_cannot_be_run_is_reported() {
     socket.read_to_string(&mut text).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), exit(127));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot run \"./nowhere\""), "{output:?}");
+}
+
+/// The deadline that is this time away, in nanoseconds of the keeper's clock.
+fn after(time: Duration) -> u64 {
+    (Clock::system().now() + time).as_nanos()
+}
+
+fn expired(signal: i32) -> Value {
+    json!({ "ended": { "Signal": signal }, "survivors": [], "is_expired": true })
+}
+
+#[test]
+fn the_command_is_killed_at_the_deadline() {
+    let place = Place::new();
+    let until = format!("--until={}", after(Duration::from_secs(2)));
+    let mut keeper = Keeper::with(&place, &["100", &until], &format!("exec {}", deaf("pid")));
+    let pid = place.pid("pid");
+    assert_eq!(keeper.reports(), expired(9));
+    assert!(!is_alive(pid));
+    let until = format!("--until={}", after(Duration::from_secs(2)));
+    assert_eq!(Keeper::with(&place, &["1000", &until], "exec sleep 1000").reports(), expired(15));
+    let past = format!("--until={}", after(Duration::ZERO));
+    let report = Keeper::with(&place, &["100", &past], "echo started > started").reports();
+    assert!(report["ended"]["Failed"].as_str().unwrap().contains("the lease was over"), "{report}");
+    assert!(!place.path("started").exists());
+}
+
+#[test]
+fn an_extended_deadline_counts() {
+    let place = Place::new();
+    let until = format!("--until={}", after(Duration::from_secs(2)));
+    let mut keeper = Keeper::with(&place, &["100", &until], "sleep 4; exit 7");
+    let order = [&b"u"[..], &after(Duration::from_secs(3600)).to_le_bytes()].concat();
+    let (first, second) = order.split_at(4);
+    keeper.socket.write_all(first).unwrap();
+    keeper.socket.write_all(second).unwrap();
+    assert_eq!(keeper.reports(), exit(7));
+}
+
+#[test]
+fn the_first_bytes_are_the_input_of_the_command() {
+    let place = Place::new();
+    let mut keeper = Keeper::with(&place, &["100", "--input=3"], "cat");
+    keeper.socket.write_all(b"xyz").unwrap();
+    assert_eq!(keeper.reports(), exit(0));
+    let mut out = String::new();
+    keeper.process.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(out, "xyz");
 }
