@@ -13,7 +13,7 @@ pub(crate) enum ExitCode {
     Endangered,
     /// 1: `torture` found a broken promise.
     Broken,
-    /// 1: the run of `jobs run --wait` did not succeed.
+    /// 1: the run of `jobs run --wait` did not succeed, or an element is dead.
     Failed,
     /// The child's own code. If the child could not be started, the code is 126 or 127.
     Child(u8),
@@ -30,7 +30,7 @@ pub(crate) enum ExitCode {
     /// 71 (`EX_OSERR`): the operating system refused a process, a thread, a file or a signal handler.
     System,
     /// 75 (`EX_TEMPFAIL`): another client holds the lock, or the wait was part of a deadlock. For `bandog release`: no
-    /// client holds the lock.
+    /// client holds the lock. For `bandog queue`: no element has changed.
     Busy,
     /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or bandog terminated the child because the lock was
     /// about to be lost.

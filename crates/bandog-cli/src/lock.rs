@@ -119,6 +119,7 @@ End of the lock:
   If bandog is killed, the kernel kills CMD, unless CMD is setuid, setgid or has
   file capabilities; and bandog's helper process kills all processes that have BANDOG_NAME
   and BANDOG_FENCE in their environment. Unset these for processes that must survive.
+  If bandog is stopped (STOP) or hangs, the helper does the same before the lock expires.
 
 Examples:
   bandog lock deploy -- ./deploy.sh --prod

@@ -70,7 +70,7 @@ Exit codes:
     1  with --until-empty: an element of this worker is dead
   126  CMD cannot be run; its element is handed back
   127  CMD is not found; its element is handed back
-  128 + N  stopped immediately by a second signal N
+  128 + N  stopped immediately by a second signal N, or by a signal before the start
    64  the command line, the name, a duration or the URL is wrong, or the store has no work queues
    69  the store does not answer at the start. Later, the worker waits for it
    71  the operating system refused a process, a thread or a file

@@ -54,7 +54,8 @@ impl ClientWork for Client {
     fn work_queues(&self, pattern: &Pattern) -> Result<BoxStream<'static, Result<String>>> {
         const NAME: &str = "x";
         let queues = shared::queues(self)?;
-        let prefix = self.key(NAME)?.as_str().strip_suffix(NAME).unwrap_or_default().to_owned();
+        let key = self.key(NAME)?;
+        let prefix = key.as_str().strip_suffix(NAME).unwrap_or_default().to_owned();
         let pattern = pattern.after(&prefix);
         let pages = unfold(Some(Cursor::default()), move |from| {
             let (queues, pattern) = (queues.clone(), pattern.clone());

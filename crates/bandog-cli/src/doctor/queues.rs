@@ -16,7 +16,7 @@ const DEAD: Duration = Duration::from_secs(86_400);
 /// The time from which on a ready element without a worker is a finding.
 const WAITING: Duration = Duration::from_secs(3600);
 
-/// The findings about the first queues of a store. None if it has no queues, or this user may not read them.
+/// The findings about the first queues of a store. Empty if it has no queues, or this user may not read them.
 pub(super) async fn findings(client: &Client) -> Vec<Finding> {
     check(client).await.unwrap_or_default()
 }

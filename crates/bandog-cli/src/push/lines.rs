@@ -11,7 +11,7 @@ use super::{
     Pusher,
     input::{Lines, NoLine},
 };
-use crate::{console::StatusLine, exit_code::ExitCode, fault::Fault, print};
+use crate::{console::StatusLine, exit_code::ExitCode, fault::Fault};
 
 /// Maximum number of elements of a batch.
 const MOST_LINES: usize = 1000;
@@ -34,17 +34,14 @@ impl Pusher<'_> {
     pub(super) async fn push_lines(&self, name: &str) -> Result<ExitCode, Fault> {
         let mut input = Lines::of(BufReader::with_capacity(64 * 1024, stdin()));
         let (line, mut shown) = (StatusLine::on_terminal(), Instant::now());
-        let mut pushed: u64 = 0;
+        let (mut pushed, mut is_read): (u64, bool) = (0, true);
         loop {
             let batch = Batch::read(&mut input).await;
             let results = self.push_all(&batch.lines).await;
             let results = results.map_err(|fault| fault.with_line(&format!("{pushed} lines before were pushed")))?;
             pushed += results.len() as u64;
-            for element in results {
-                if self.print(element).is_err() {
-                    return print::done(Err(std::io::ErrorKind::BrokenPipe.into()));
-                }
-            }
+            // If the reader of the ids has closed the pipe, the other lines are pushed nevertheless.
+            is_read = is_read && results.into_iter().try_for_each(|element| self.print(element)).is_ok();
             if let Some(line) = &line
                 && shown.elapsed() >= PROGRESS
             {

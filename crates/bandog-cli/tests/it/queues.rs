@@ -130,6 +130,15 @@ fn each_line_is_an_element() {
 }
 
 #[test]
+fn all_lines_are_pushed_although_the_ids_are_not_read() {
+    let queues = Queues::new();
+    let script = format!("seq 1 3000 | '{}' push q --lines | head -1", env!("CARGO_BIN_EXE_bandog"));
+    let ran = Ran::from(queues.place.command(&["bash", "-o", "pipefail", "-c", &script]));
+    ran.assert_ended(0, &[]);
+    assert_eq!(queues.count("q", "ready"), 3000);
+}
+
+#[test]
 fn elements_are_removed_and_purged() {
     let queues = Queues::new();
     let id = queues.push(&["mails", "a"]);
