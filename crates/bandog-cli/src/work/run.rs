@@ -1,7 +1,5 @@
 //! One delivery: its command, and how the element is settled.
 
-#![expect(clippy::future_not_send, reason = "the worker has one thread")]
-
 use std::{future::pending, time::Instant};
 
 use bandog::{ErrorKind, backend::Clock, work::Delivery};

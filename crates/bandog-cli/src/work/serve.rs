@@ -1,7 +1,5 @@
 //! Works until a signal, or until the queue is empty.
 
-#![expect(clippy::future_not_send, reason = "the worker has one thread")]
-
 use std::{pin::pin, time::Duration};
 
 use bandog::{
