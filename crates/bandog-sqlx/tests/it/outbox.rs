@@ -128,9 +128,10 @@ async fn a_transaction_commits_nothing_for_an_element_that_is_lost() {
 async fn pushes_are_refused_where_they_could_not_commit() {
     let database = Database::new();
     let (queue, mut connection) = (orders(&database).await, database.connection().await);
-    let elsewhere = Database::new();
-    let mut wrong = elsewhere.connection().await;
-    orders(&elsewhere).await.push("of the other database").await.unwrap();
+    let url = crate::support::elsewhere(&database).await;
+    let mut wrong = crate::support::connect(&url).await;
+    let others: WorkQueue<String> = bandog::connect(&url).await.unwrap().work_queue("orders").unwrap();
+    others.push("of the other database").await.unwrap();
     let mut tx = wrong.begin().await.unwrap();
     let error = queue.push("a").push_in(&mut tx).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
