@@ -439,7 +439,7 @@ where
 
     fn request(&self, wants: Wants, load: Load<V>, made_in: Option<Arc<Loading>>) -> Request<V> {
         let until = self.shared.store.clock().now() + self.settings.wait;
-        Request { wants, load: Some(load), answer: None, unusable: None, until, made_in }
+        Request { wants, settings: self.settings, load: Some(load), answer: None, unusable: None, until, made_in }
     }
 
     fn submit(&self, at: &EntryKey, request: Request<V>) -> Arc<Inbox<V>> {

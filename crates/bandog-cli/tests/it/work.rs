@@ -67,7 +67,8 @@ impl Queues {
 fn a_command_gets_the_element_and_its_environment() {
     let queues = Queues::new();
     let id = queues.push(&["q", "to: ann"]);
-    let script = "cat > payload; env | grep ^BANDOG_ | sort > env; echo out; echo err >&2";
+    let script =
+        "cat > payload; env | grep -E '^BANDOG_(QUEUE|ELEMENT|FENCE|ATTEMPT)=' | sort > env; echo out; echo err >&2";
     let ran = queues.work("--until-empty", script);
     ran.assert_ended(0, &["[q] err", "1 done, 0 failed"]);
     assert_eq!(ran.stdout, "[q] out\n");

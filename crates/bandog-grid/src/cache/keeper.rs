@@ -297,6 +297,7 @@ where
                 let first = satisfied.iter_mut().find(|request| request.load.is_some()).filter(|_| is_refresh);
                 let refresh = first.map(|request| Request {
                     wants: Wants::Refresh,
+                    settings: request.settings,
                     load: request.load.take(),
                     answer: request.answer.take_if(|_| request.wants == Wants::Refresh),
                     unusable: None,
@@ -375,6 +376,7 @@ where
             return self.pending.append(&mut requests);
         };
         let Some(load) = first.load.take() else { return };
+        let settings = first.settings;
         self.last_load += 1;
         let number = self.last_load;
         self.shared.counters.loads.one();
@@ -389,16 +391,10 @@ where
         if place == Place::WithoutStore {
             self.shared.counters.loads_without_store.one();
         }
-        let limited = is_limited.then(|| (self.shared.clone(), self.settings.wait));
+        let limited = is_limited.then(|| (self.shared.clone(), settings.wait));
         let task = tokio::spawn(Arc::new(loading).scope(limited_load(limited, load)));
         let abort = AbortOnDrop(task.abort_handle());
-        let job = Job {
-            shared: self.shared.clone(),
-            codec: self.codec.clone(),
-            settings: self.settings,
-            at: self.at.clone(),
-            fill,
-        };
+        let job = Job { shared: self.shared.clone(), codec: self.codec.clone(), settings, at: self.at.clone(), fill };
         self.events.push(Box::pin(async move { Event::Loaded { number, answer: job.run(task).await } }));
         self.loads.push(Running { number, fill, place, waiters: requests, _task: abort });
     }

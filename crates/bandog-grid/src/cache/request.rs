@@ -15,7 +15,7 @@ use tokio::{
     task_local,
 };
 
-use super::error::Failure;
+use super::{error::Failure, settings::Settings};
 
 /// A load. It does nothing until it is polled.
 pub(super) type Load<V> = BoxFuture<'static, Result<Option<V>, Failure>>;
@@ -38,6 +38,8 @@ pub(super) enum Wants {
 /// A call that needs a load.
 pub(super) struct Request<V> {
     pub(super) wants: Wants,
+    /// Those of the handle: they hold for what its load writes.
+    pub(super) settings: Settings,
     /// None once the load has begun.
     pub(super) load: Option<Load<V>>,
     /// Where the answer goes.

@@ -102,7 +102,7 @@ impl Call<'_> {
         let parameters: [Parameter<'_>; 3] = [&self.queue.as_str(), &texts, &channel];
         let retry: [Statement<'_>; 1] = [(&self.context.work.postgres.retry, &parameters)];
         self.link.end(&retry).await?;
-        Ok(ids.iter().filter(|id| dead.contains_key(id)).count() as u64)
+        Ok(chosen.len() as u64)
     }
 
     async fn remove(&self, ids: &[ElementId]) -> Result<u64, Fault> {

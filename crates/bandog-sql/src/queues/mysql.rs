@@ -308,21 +308,11 @@ pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: 
     if let Change::Worker(..) = change {
         transaction.find_old().await?;
     }
-    let (mut distinct, mut again) = (None, 0);
     if let Change::Retry(ids) | Change::Remove(ids) = change {
         transaction.lock(ids).await?;
-        if let Change::Retry(ids) = change {
-            // An element that is named twice counts twice, and is retried once.
-            let is_dead = |id: &&ElementId| transaction.view.get(**id).is_some_and(|e| e.phase == Phase::Dead);
-            let mut known = BTreeSet::new();
-            let named = ids.iter().filter(is_dead).count();
-            let ids: Vec<_> = ids.iter().copied().filter(|id| known.insert(*id)).collect();
-            again = (named - ids.iter().filter(is_dead).count()) as u64;
-            distinct = Some(Change::Retry(ids));
-        }
     }
     let now = transaction.view.times();
-    let changed = done(rules::change(&mut transaction.view, distinct.as_ref().unwrap_or(change), now));
+    let changed = done(rules::change(&mut transaction.view, change, now));
     transaction.commit().await?;
-    Ok(changed + again)
+    Ok(changed)
 }
