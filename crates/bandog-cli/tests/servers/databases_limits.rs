@@ -104,11 +104,22 @@ fn one_connection_is_enough_for_each_command() {
         file(&place, OFTEN);
         let mut running = node(&place, &user.url, &[]);
         eventually(SOON, || place.lines("ticks").len() >= 5);
-        // Another client gets no connection now.
-        let doctor = place.run(&["doctor", "--url", &user.url]);
+        // Another client gets no connection now. A busy server may answer later than a command waits.
+        let answered = |args: &[&str]| {
+            let mut ran = place.run(args);
+            eventually(SOON, || {
+                let is_late = ran.stderr.contains("did not answer in time");
+                if is_late {
+                    ran = place.run(args);
+                }
+                !is_late
+            });
+            ran
+        };
+        let doctor = answered(&["doctor", "--url", &user.url]);
         doctor.assert_ended(1, &[]);
         assert!(doctor.stdout.contains("danger  connections of the user"), "{doctor:?}");
-        let refused = place.run(&["ls", "--url", &user.url]);
+        let refused = answered(&["ls", "--url", &user.url]);
         refused.assert_ended(69, &["a client needs at least one and uses up to 4", "raise the limit"]);
         assert!(!refused.stderr.contains("check that the store runs"), "{refused:?}");
         running.term();
