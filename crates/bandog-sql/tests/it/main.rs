@@ -14,7 +14,6 @@ mod held_days;
 mod login;
 mod polls;
 mod poolers;
-mod queue_speed;
 mod queues;
 mod rights;
 mod roles;
