@@ -290,7 +290,8 @@ impl Server {
         let store = context.options.store();
         let late = || late(&store);
         if deadline <= Instant::now() {
-            return Some(late()); // The requests before this one took too long.
+            // The requests before this one took too long.
+            return Some(self.refused.clone().map_or_else(late, |(_, error)| error));
         }
         let mut attempts = 0;
         loop {

@@ -115,13 +115,16 @@ impl Sql {
         work: impl Fn(oneshot::Sender<T>) -> Work + Send + Sync,
     ) -> Result<T> {
         let (context, deadline) = (self.context(), Instant::now() + self.context().options.timeout);
-        let lanes = [lane, &self.0.steps, &self.0.renewals, &self.0.others, &self.0.queues];
-        let open = || lanes.iter().copied().find(|lane| !lane.is_refused());
+        // Each lane once: a lane that the server has refused tries again soon, so one seems to be open most of the time.
+        let mut untried = vec![lane, &self.0.steps, &self.0.renewals, &self.0.others, &self.0.queues];
+        let mut next = untried.iter().copied().find(|lane| !lane.is_refused()).unwrap_or(lane);
         loop {
-            match open().unwrap_or(lane).call(context, deadline, &work).await {
-                // Another lane may have got the connection meanwhile.
-                Ok(answer) if answer.is_refused() && open().is_some() => {}
-                done => return done,
+            let answer = next.call(context, deadline, &work).await?;
+            untried.retain(|lane| !std::ptr::eq(*lane, next));
+            // Another lane may have got the connection meanwhile.
+            match untried.iter().copied().find(|lane| !lane.is_refused()) {
+                Some(other) if answer.is_refused() => next = other,
+                Some(_) | None => return Ok(answer),
             }
         }
     }

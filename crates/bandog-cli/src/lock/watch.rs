@@ -12,7 +12,7 @@ use tokio::time::{interval, sleep};
 use super::grace::Grace;
 use crate::{
     exit_code::ExitCode,
-    process_tree::{ProcessTree, process::Process},
+    process_tree::{ProcessTree, heir, process::Process},
     signals::{Caught, Signals},
 };
 
@@ -80,8 +80,9 @@ pub(crate) async fn watch<S: Send>(
 ) -> ChildEnd<S> {
     let mut deadline = Deadline::of(hold);
     processes.keep_until(deadline.latest - grace.head_start);
-    // If bandog was stopped at the deadline, the heir has killed the child.
-    let is_by_itself = |code| !(hold.is_lost() && code == ExitCode::Signal(Signal::KILL.as_raw()));
+    // At the deadline, the heir kills the child, too, and can be the first.
+    let is_near = || hold.remaining() <= grace.warning() + heir::CHANGE;
+    let is_by_itself = |code| !(code == ExitCode::Signal(Signal::KILL.as_raw()) && is_near());
     let mut check = interval(grace.check_interval);
     let mut expiring = pin!(hold.expiring(grace.warning()));
     let stopped = loop {

@@ -37,7 +37,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two checks if there is no deadline.
 const NO_DEADLINE: Duration = Duration::from_secs(3600);
 /// A deadline that is later than the known one by less than this is not sent.
-const CHANGE: Duration = Duration::from_millis(10);
+pub(crate) const CHANGE: Duration = Duration::from_millis(10);
 
 /// Order to the heir: exit.
 const DISMISS: u8 = b'.';
