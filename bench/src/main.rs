@@ -26,6 +26,7 @@ mod scale;
 mod schedule;
 mod sql;
 mod watchdog;
+mod work;
 
 use std::{
     path::PathBuf,
@@ -45,7 +46,8 @@ use self::{
 #[derive(Parser)]
 struct Args {
     /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry,
-    /// held, scale, codec, grid, cache, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
+    /// held, scale, codec, grid, cache, work, or a part of it: work-rate, -latency, -idle,
+    /// cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
     /// -handoff, -idle, -held, -bloat, -latches, -claims, curator, backends, or a part of it: backends-cycles, -handoff, -killed, older, schedule, or a
     /// part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
@@ -152,6 +154,9 @@ fn main() -> ExitCode {
         ("codec", &codec::measure),
         ("grid", &|report| grid::measure(report, args.redisson.as_deref())),
         ("cache", &caches::measure),
+        ("work-rate", &work::rate),
+        ("work-latency", &work::latency),
+        ("work-idle", &work::idle),
         ("cron", &cron::measure),
         ("records", &records::measure),
         ("kinds", &|report| kinds::measure(report, args.redisson.as_deref())),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod executing;
+mod faults;
 mod kit;
 mod pushing;
 mod remote;

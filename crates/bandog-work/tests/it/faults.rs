@@ -1,0 +1,167 @@
+//! Workers on Redis whose server or connections fail.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bandog::work::{Backoff, ClientWork, Delivery, Phase, Running, WorkQueue};
+use bandog_testkit::{RedisServer, eventually_async};
+
+use crate::kit::{SECOND, count};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// What the handlers do.
+#[derive(Debug, Clone, Default)]
+struct Work(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    done: HashSet<String>,
+    running: HashSet<String>,
+    /// The elements that ran twice at the same time.
+    overlaps: Vec<String>,
+}
+
+/// An element that runs.
+struct Runs(Work, String);
+
+impl Work {
+    fn begin(&self, element: &str) -> Runs {
+        let mut state = self.0.lock().unwrap();
+        if !state.running.insert(element.to_owned()) {
+            state.overlaps.push(element.to_owned());
+        }
+        Runs(self.clone(), element.to_owned())
+    }
+
+    fn done(&self, element: &str) {
+        self.0.lock().unwrap().done.insert(element.to_owned());
+    }
+
+    fn has_done(&self, element: &str) -> bool {
+        self.0.lock().unwrap().done.contains(element)
+    }
+
+    fn number(&self) -> usize {
+        self.0.lock().unwrap().done.len()
+    }
+
+    /// Waits until this number of elements is done and the queue is empty, and checks that none ran twice at a time.
+    async fn ends(&self, number: usize, queue: &WorkQueue<String>, workers: impl IntoIterator<Item = Running>) {
+        eventually_async(SOON, async || self.number() == number).await;
+        eventually_async(SOON, async || queue.status().await.unwrap().counts.values().sum::<u64>() == 0).await;
+        for workers in workers {
+            workers.stop().await.unwrap();
+        }
+        assert_eq!(self.0.lock().unwrap().overlaps, [""; 0]);
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().running.remove(&self.1);
+    }
+}
+
+async fn queue(server: &RedisServer) -> WorkQueue<String> {
+    bandog::connect(server.url()).await.unwrap().work_queue("orders").unwrap()
+}
+
+async fn worker(server: &RedisServer, work: &Work, time: Duration) -> Running {
+    let work = work.clone();
+    let workers = queue(server).await.workers(16).lease(SECOND).deliveries(1000);
+    workers.backoff(Backoff::fixed(Duration::from_millis(10)).unwrap()).run(move |delivery: Delivery<String>| {
+        let work = work.clone();
+        async move {
+            let _runs = work.begin(&delivery);
+            tokio::time::sleep(time).await;
+            work.done(&delivery);
+            Ok::<_, bandog::Error>(())
+        }
+    })
+}
+
+fn names(number: u32) -> Vec<String> {
+    (0..number).map(|number| number.to_string()).collect()
+}
+
+#[tokio::test]
+async fn connections_that_break_lose_no_element() {
+    let server = RedisServer::start();
+    let (queue, work) = (queue(&server).await, Work::default());
+    let workers = [
+        worker(&server, &work, Duration::from_millis(2)).await,
+        worker(&server, &work, Duration::from_millis(2)).await,
+    ];
+    let names = names(3000);
+    let push = async {
+        for chunk in names.chunks(20) {
+            queue.push_all(chunk).await.unwrap();
+        }
+    };
+    let breaks = async {
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            server.kill_clients();
+        }
+    };
+    tokio::join!(push, breaks);
+    work.ends(names.len(), &queue, workers).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_no_element() {
+    let server = RedisServer::start();
+    let (queue, work) = (queue(&server).await, Work::default());
+    let names = names(200);
+    queue.push_all(&names).await.unwrap();
+    let workers = [
+        worker(&server, &work, Duration::from_millis(700)).await,
+        worker(&server, &work, Duration::from_millis(700)).await,
+    ];
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        server.pause();
+        tokio::time::sleep(SECOND * 2).await;
+        server.resume();
+    }
+    work.ends(names.len(), &queue, workers).await;
+}
+
+#[tokio::test]
+async fn workers_go_on_after_all_data_were_lost() {
+    let server = RedisServer::start();
+    let (queue, work) = (queue(&server).await, Work::default());
+    queue.push_all(&names(100)).await.unwrap();
+    let workers = worker(&server, &work, Duration::from_millis(300)).await;
+    eventually_async(SOON, async || work.number() > 0).await;
+    server.cmd(&["FLUSHALL"]);
+    queue.push("after").await.unwrap();
+    eventually_async(SOON, async || work.has_done("after")).await;
+    workers.stop().await.unwrap();
+    assert_eq!(count(&queue, Phase::Taken).await, 0);
+}
+
+#[tokio::test]
+async fn a_push_wakes_a_worker_at_once() {
+    let server = RedisServer::start();
+    let (queue, work) = (queue(&server).await, Work::default());
+    let workers = worker(&server, &work, Duration::ZERO).await;
+    queue.push("first").await.unwrap();
+    eventually_async(SOON, async || work.number() == 1).await;
+    tokio::time::sleep(SECOND).await;
+    let mut late = 0;
+    for number in 0..50 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let begun = tokio::time::Instant::now();
+        queue.push(&number.to_string()).await.unwrap();
+        eventually_async(SOON, async || work.number() == number + 2).await;
+        late += u32::from(begun.elapsed() > Duration::from_millis(500));
+    }
+    // Without notifications, each would wait for a poll of a second.
+    assert!(late < 10, "{late} of 50 were late");
+    workers.stop().await.unwrap();
+}
