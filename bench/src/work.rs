@@ -20,8 +20,9 @@ use crate::{
     report::{Report, Wanted, median, quantile},
 };
 
-/// The number of elements of a push, and of the slots of the workers.
+/// The number of elements of a push.
 const BATCH: usize = 100;
+const SLOTS: u32 = 100;
 /// The interval between two pushes whose elements meet waiting workers.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The ticks of the CPU time in /proc per second.
@@ -77,7 +78,7 @@ async fn pass(url: &str, elements: usize) -> (f64, f64) {
     let (push, start) = (start.elapsed(), Instant::now());
     let (handled, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let told = all.clone();
-    let workers = handler(queue.workers(BATCH), move |_| {
+    let workers = handler(queue.workers(SLOTS), move |_| {
         if handled.fetch_add(1, Relaxed) + 1 == elements {
             told.notify_one();
         }
@@ -103,7 +104,7 @@ fn latency_on(report: &mut Report, store: &str, url: &str) {
     let mut times = Workers::Two.runtime().block_on(async {
         let (from, to) = (queue(url).await, queue(url).await);
         let (outbox, mut started) = mpsc::channel(pushes);
-        let workers = handler(to.workers(BATCH), move |_| {
+        let workers = handler(to.workers(SLOTS), move |_| {
             let (outbox, now) = (outbox.clone(), Instant::now());
             async move { outbox.send(now).await.expect("the receiver waits") }
         });
@@ -148,7 +149,7 @@ fn idle_on(report: &mut Report, store: &str, url: &str, server: &[u32]) {
         let share = Workers::Two.runtime().block_on(async {
             let mut running = Vec::new();
             for _ in 0..clients {
-                running.push(handler(queue(url).await.workers(BATCH), |_| async {}));
+                running.push(handler(queue(url).await.workers(SLOTS), |_| async {}));
             }
             tokio::time::sleep(span / 2).await;
             let (before, clock) = (ticks(server), Instant::now());

@@ -27,7 +27,7 @@ use tokio::{
 };
 
 const BATCH: usize = 100;
-const SLOTS: usize = 100;
+const SLOTS: u32 = 100;
 const DATABASE: &str = "queues";
 /// A read that finds nothing waits at most this long.
 const LEASE_SECONDS: i32 = 60;
@@ -333,7 +333,7 @@ async fn graphile_worker(url: &str, elements: usize) -> Result<Run, Failure> {
     let counter = Counter::default();
     let worker = WorkerOptions::default()
         .database_url(url)
-        .concurrency(SLOTS)
+        .concurrency(SLOTS as usize)
         .define_job::<Job>()
         .local_queue(LocalQueueConfig::default().with_size(BATCH))
         .complete_job_batch_delay(Duration::from_millis(5))
@@ -368,7 +368,7 @@ async fn pgmq_queue(url: &str, elements: usize) -> Result<Run, Failure> {
     }
     let (push, start, mut handled) = (start.elapsed(), Instant::now(), 0);
     while handled < elements {
-        let read = queue.read_batch::<Job>("bench", LEASE_SECONDS, i32::try_from(BATCH)?).await?.unwrap_or_default();
+        let read = queue.read_batch::<Job>("bench", LEASE_SECONDS, i32::try_from(BATCH)?).await?;
         let ids: Vec<_> = read.iter().map(|message| message.msg_id).collect();
         queue.delete_batch("bench", &ids).await?;
         handled += ids.len();

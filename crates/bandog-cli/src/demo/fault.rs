@@ -30,6 +30,13 @@ impl fmt::Display for DemoFault {
     }
 }
 
+impl From<bandog::Error> for DemoFault {
+    fn from(error: bandog::Error) -> Self {
+        // A replica shows no URL.
+        Self::Store(error, String::new())
+    }
+}
+
 impl From<rusqlite::Error> for DemoFault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Shop(error)

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use bandog::schedule::{Job, OnCrash, Overlap, Run, Running, Scheduler};
+use bandog::{
+    Client, Error, ErrorKind,
+    schedule::{Job, OnCrash, Overlap, Run, Running, Scheduler},
+    work::{ClientWork, Delivery, WorkQueue},
+};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines, Stdin},
@@ -29,6 +33,9 @@ use crate::exit_code::ExitCode;
 /// When the demo ends, the scheduler of a replica waits at most this long for the end of the present sweep. The demo
 /// itself waits longer for the replica.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// The number of mails that a replica sends at the same time.
+const MAILS: u32 = 4;
 
 /// The configuration of a replica. The replica reads the configuration as one line of JSON from its standard input. The
 /// configuration is not passed in arguments: it can contain a password, and other users can see the arguments of a
@@ -54,7 +61,7 @@ pub(super) struct Brief {
 pub(super) struct Schedule {
     /// The URL of the store.
     pub(super) url: String,
-    /// The name of the job.
+    /// The name of the job, and of the queue.
     pub(super) job: String,
 }
 
@@ -101,12 +108,23 @@ async fn orphaned(mut input: Lines<BufReader<Stdin>>, stop: watch::Sender<bool>)
 
 /// Sweeps until `stopped` is true.
 async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), DemoFault> {
-    let sweeper = Arc::new(Sweeper::new(brief.number, Shop::open(&brief.shop)?, brief.payment));
-    let served = match &brief.schedule {
-        None => on_a_timer(brief, stopped, &sweeper).await,
-        Some(schedule) => on_schedule(brief, schedule, stopped, &sweeper).await,
-    };
-    served.inspect_err(|fault| sweeper.note(fault))
+    let shop = Shop::open(&brief.shop)?;
+    match &brief.schedule {
+        None => {
+            let sweeper = Sweeper::new(brief.number, shop, brief.payment, None);
+            on_a_timer(brief, stopped, &sweeper).await.inspect_err(|fault| sweeper.note(fault))
+        }
+        Some(schedule) => {
+            let client = store::connect(&schedule.url).await;
+            let client = client.inspect_err(|fault| drop(shop.note_trouble(brief.number, &fault.to_string())))?;
+            let mails = mails(&client, schedule)?;
+            let sweeper = Arc::new(Sweeper::new(brief.number, shop, brief.payment, mails.clone()));
+            let served = on_schedule(brief, schedule, stopped, &sweeper, &client, mails).await;
+            // An error is ignored, because this client holds no lock any more.
+            let _ = client.close().await;
+            served.inspect_err(|fault| sweeper.note(fault))
+        }
+    }
 }
 
 /// Sweeps on this replica's own timer. The replica does not know what the other replicas do.
@@ -128,10 +146,18 @@ async fn on_schedule(
     schedule: &Schedule,
     mut stopped: watch::Receiver<bool>,
     sweeper: &Arc<Sweeper>,
+    client: &Client,
+    mails: Option<WorkQueue<u32>>,
 ) -> Result<(), DemoFault> {
-    let client = store::connect(&schedule.url).await?;
-    let failed = |error| DemoFault::Store(error, bandog::admin::redact(&schedule.url));
-    let running: Running = Scheduler::over(&client)
+    let failed = |error| schedule.fault(error);
+    let teller = sweeper.clone();
+    let workers = mails.map(|mails| {
+        mails.workers(MAILS).drain(DRAIN).run(move |order: Delivery<u32>| {
+            let told = teller.tell(*order);
+            async { told }
+        })
+    });
+    let running: Running = Scheduler::over(client)
         .node(format!("replica {}", brief.number))
         .drain(DRAIN)
         .job(job(&schedule.job, sweeper))
@@ -142,9 +168,24 @@ async fn on_schedule(
     // The wait also ends if the sender is dropped.
     let _ = stopped.wait_for(|stopped| *stopped).await;
     running.stop().await.map_err(failed)?;
-    // An error is ignored, because this client holds no lock any more.
-    let _ = client.close().await;
-    Ok(())
+    match workers {
+        Some(workers) => workers.stop().await.map_err(failed),
+        None => Ok(()),
+    }
+}
+
+/// The queue of the orders whose customers are to be told. None if the store has no queues.
+fn mails(client: &Client, schedule: &Schedule) -> Result<Option<WorkQueue<u32>>, DemoFault> {
+    match client.work_queue(&schedule.job) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+        mails => mails.map(Some).map_err(|error| schedule.fault(error)),
+    }
+}
+
+impl Schedule {
+    fn fault(&self, error: Error) -> DemoFault {
+        DemoFault::Store(error, bandog::admin::redact(&self.url))
+    }
 }
 
 /// The job that sweeps. Ticks that come while a sweep runs are skipped. If a replica dies during a sweep, another

@@ -93,6 +93,19 @@ impl Shop {
         })
     }
 
+    /// Tells the customer that the order is closed. Each call sends a mail.
+    pub(super) fn tell(&self, order: u32, replica: u16) -> Result<(), DemoFault> {
+        self.db.prepare_cached(include_str!("sql/tell.sql"))?.execute((order, replica))?;
+        Ok(())
+    }
+
+    /// As [`Shop::tell`], for an element of a queue, which may come again after its worker died: the mail has an id, so a
+    /// repetition is not sent.
+    pub(super) fn tell_once(&self, order: u32, replica: u16) -> Result<(), DemoFault> {
+        self.db.prepare_cached(include_str!("sql/tell_once.sql"))?.execute((order, replica))?;
+        Ok(())
+    }
+
     /// Calls `work` in a transaction, unless a run with a greater fence has written before.
     ///
     /// A scheduler cannot stop a paused replica. A process that is paused for longer than its lease resumes in the

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Fence, schedule::Run};
+use bandog::{Fence, schedule::Run, work::WorkQueue};
 use tokio::time::sleep;
 
 use super::{
@@ -15,6 +15,9 @@ use super::{
     fault::DemoFault,
     shop::{Shop, Write, Writer},
 };
+
+/// For this time, the queue refuses an order that a repeated sweep pushes again.
+const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// One replica's sweeper.
 pub(super) struct Sweeper {
@@ -24,6 +27,8 @@ pub(super) struct Sweeper {
     shop: Mutex<Shop>,
     /// Time that the payment provider needs to answer.
     payment: Duration,
+    /// The orders whose customers are to be told. Workers of all replicas do this. None: the sweep itself tells them.
+    mails: Option<WorkQueue<u32>>,
 }
 
 /// How a sweep ended.
@@ -36,8 +41,13 @@ enum Swept {
 }
 
 impl Sweeper {
-    pub(super) fn new(replica: u16, shop: Shop, payment: Duration) -> Self {
-        Self { replica, shop: Mutex::new(shop), payment }
+    pub(super) fn new(replica: u16, shop: Shop, payment: Duration, mails: Option<WorkQueue<u32>>) -> Self {
+        Self { replica, shop: Mutex::new(shop), payment, mails }
+    }
+
+    /// Tells the customer of an order of the queue.
+    pub(super) fn tell(&self, order: u32) -> Result<(), String> {
+        self.shop().tell_once(order, self.replica).map_err(|fault| fault.to_string())
     }
 
     /// The shop. Do not keep the guard across an `await`.
@@ -54,7 +64,7 @@ impl Sweeper {
     /// Sweeps once, started by the replica's own timer. `tick` is the time of the sweep, in ms since the Unix epoch.
     pub(super) async fn sweep(&self, tick: i64) -> Result<(), DemoFault> {
         let _sweep = self.begin(Tick { at: tick, attempt: None, fence: None })?;
-        self.three_steps(None).await.map(|_| ())
+        self.steps(None).await.map(|_| ())
     }
 
     /// Sweeps once, started by the scheduler, which runs each tick on one replica. If this function returns an error,
@@ -74,10 +84,10 @@ impl Sweeper {
         let _sweep = self.begin(Tick { at, attempt: Some(run.attempt()), fence })?;
         tokio::select! { biased;
             // After a cancellation, another replica might run the job, so this sweep must stop. `select!` then drops
-            // the future of `three_steps` at its only `await`: the wait for the payment provider. For each order, this
-            // wait comes before both writes. So a cancellation cannot stop a sweep between these two writes.
+            // the future of `steps` at an `await`. An order that is closed, and whose stock was not returned, is found by
+            // the next run.
             () = run.cancelled() => Ok(Swept::Interrupted),
-            swept = self.three_steps(fence) => swept,
+            swept = self.steps(fence) => swept,
         }
     }
 
@@ -87,21 +97,28 @@ impl Sweeper {
         Ok(Begun { sweeper: self, sweep })
     }
 
-    /// The steps of a sweep are: read the overdue orders; wait for the payment provider; close the order and return its
-    /// stock. The last two steps are repeated for each order. The race is between the first two steps: if a replica
+    /// The steps of a sweep are: read the overdue orders; wait for the payment provider; close the order, have its
+    /// customer told and return its stock. All but the first are repeated for each order. The race is between the first two steps: if a replica
     /// reads while another replica waits for the payment provider, both find the same orders. No later step checks
     /// whether an order is still unpaid.
     ///
     /// (In one database, a transaction with `update … where state = 'unpaid'` would be sufficient. Larger services have
     /// the orders, the stock and the payments in different systems; they need a lock.)
-    async fn three_steps(&self, fence: Option<Fence>) -> Result<Swept, DemoFault> {
+    async fn steps(&self, fence: Option<Fence>) -> Result<Swept, DemoFault> {
         let writer = Writer { replica: self.replica, fence };
         let found = self.shop().overdue(writer)?;
         let Some(orders) = found else { return Ok(Swept::Interrupted) };
         for order in orders {
             sleep(self.payment).await; // The provider cancels the payment link.
-            let shop = self.shop();
-            if shop.close(&order, writer)? == Write::Refused || shop.give_back(&order, writer)? == Write::Refused {
+            if self.shop().close(&order, writer)? == Write::Refused {
+                return Ok(Swept::Interrupted);
+            }
+            match &self.mails {
+                // A run that repeats this step pushes nothing: the queue remembers the order.
+                Some(mails) => mails.push(&order.id).once(order.id.to_string(), REMEMBERED).await.map(drop)?,
+                None => self.shop().tell(order.id, self.replica)?,
+            }
+            if self.shop().give_back(&order, writer)? == Write::Refused {
                 return Ok(Swept::Interrupted);
             }
         }

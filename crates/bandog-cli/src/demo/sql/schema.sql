@@ -26,6 +26,13 @@ create table restoration (
 ) strict;
 create index restoration_of on restoration (order_id);
 
+-- One row for each mail to the customer of an order.
+create table told (
+    order_id integer not null references orders (id),
+    replica integer not null
+) strict;
+create index told_of on told (order_id);
+
 -- The greatest fence of all writes: one row.
 create table fence (
     greatest integer not null
