@@ -165,3 +165,18 @@ async fn a_push_wakes_a_worker_at_once() {
     assert!(late < 10, "{late} of 50 were late");
     workers.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_full_memory_refuses_pushes_and_its_elements_are_delivered() {
+    let server = RedisServer::start();
+    let (queue, work) = (queue(&server).await, Work::default());
+    let names = names(2000);
+    queue.push_all(&names).await.unwrap();
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let refused = queue.push("refused").await.unwrap_err();
+    assert!(refused.to_string().contains("maxmemory") && !refused.maybe_applied(), "{refused}");
+    work.ends(names.len(), &queue, [worker(&server, &work, Duration::ZERO).await]).await;
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    queue.push("accepted").await.unwrap();
+    work.ends(names.len() + 1, &queue, [worker(&server, &work, Duration::ZERO).await]).await;
+}
