@@ -137,7 +137,7 @@ pub(crate) fn idle(report: &mut Report) {
     let redis = RedisServer::start();
     idle_on(report, "Redis", &redis.url(), &[redis.pid()]);
     let (server, url) = postgres();
-    let pid = fs::read_to_string(server.directory().join("postmaster.pid")).expect("the server runs");
+    let pid = fs::read_to_string(server.directory().join("data/postmaster.pid")).expect("the server runs");
     let pid = pid.lines().next().and_then(|pid| pid.parse().ok()).expect("a pid");
     idle_on(report, "PostgreSQL", &url, &[pid]);
 }

@@ -94,3 +94,28 @@ async fn operators_change_nothing() {
     let (rows, _) = after.elements(&queue(), Phase::Taken, &Default::default(), 10).await.unwrap();
     assert_eq!(rows.len(), 1);
 }
+
+/// Elements of a queue that a statement does not need cost nothing.
+#[test]
+fn no_statement_reads_a_whole_queue() {
+    let database = rusqlite::Connection::open_in_memory().unwrap();
+    database.execute_batch(include_str!("../../sql/work.sql")).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
+    let mut plans = 0;
+    for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+        if !file.file_name().unwrap().to_string_lossy().starts_with("work_") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut plan = database.prepare(&format!("explain query plan {text}")).unwrap();
+        let parameters = vec![1; plan.parameter_count()];
+        let parameters = rusqlite::params_from_iter(parameters);
+        let steps = plan.query_map(parameters, |row| row.get::<_, String>(3)).unwrap();
+        for step in steps.map(|step| step.unwrap()) {
+            let is_whole = step.ends_with("(queue=?)") && !step.contains("work_boot") || step.starts_with("SCAN work");
+            assert!(!is_whole, "{}: {step}", file.display());
+            plans += 1;
+        }
+    }
+    assert!(plans > 15, "{plans}");
+}
