@@ -49,7 +49,8 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measure other lock libraries together with bandog, in a separate workspace.
+    /// Measure other lock libraries together with bandog, in a separate workspace; with `queues` as the first argument, other
+    /// libraries of work queues.
     Peers {
         /// Arguments of the benchmark; try `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::fault::Fault;
 use crate::interop;
 use crate::step;
-use crate::tools::{self, ALL_SERVERS, JDK, MAVEN, REDIS};
+use crate::tools::{self, ALL_SERVERS, JDK, MAVEN, NODE, REDIS};
 
 const PEERS: &str = "bench/peers/Cargo.toml";
 
@@ -26,8 +26,21 @@ pub(crate) fn peers(args: &[String]) -> Result<(), Fault> {
     if !Path::new(PEERS).exists() {
         return Err(Fault::unavailable(format!("{PEERS} does not exist")));
     }
-    tools::ensure(&[REDIS])?;
-    let run = ["run", "--release", "--locked", "--manifest-path", PEERS, "--"];
+    let (program, args) = match args {
+        [first, rest @ ..] if first == "queues" => {
+            tools::require(&[NODE])?;
+            tools::ensure(ALL_SERVERS)?;
+            let mut install = Command::new("npm");
+            install.current_dir("bench/peers/node").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            step::run("the installation of BullMQ", &mut install)?;
+            ("queues", rest)
+        }
+        _ => {
+            tools::ensure(&[REDIS])?;
+            ("bandog-peers", args)
+        }
+    };
+    let run = ["run", "--release", "--locked", "--manifest-path", PEERS, "--bin", program, "--"];
     step::run("the peers' benchmark", step::cargo(&run).env("CARGO_TARGET_DIR", "bench/peers/target").args(args))
 }
 

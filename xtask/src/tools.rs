@@ -29,6 +29,7 @@ pub(crate) const JAVA: Tool = Tool { programs: &["java"], package: "default-jre-
 pub(crate) const ALL_SERVERS: &[Tool] = &[REDIS, POSTGRES, PGBOUNCER, MARIADB, JAVA, ZOOKEEPER];
 /// `javac`, because many machines have a `java` and no compiler.
 pub(crate) const JDK: Tool = Tool { programs: &["javac"], package: "default-jdk-headless" };
+pub(crate) const NODE: Tool = Tool { programs: &["node", "npm"], package: "npm" };
 pub(crate) const MAVEN: Tool = Tool { programs: &["mvn"], package: "maven" };
 /// The same names as in `crates/bandog-cli/tests/page/browser.rs`.
 pub(crate) const CHROMIUM: Tool = Tool {
