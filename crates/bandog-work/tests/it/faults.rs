@@ -116,13 +116,11 @@ async fn connections_that_break_lose_no_element() {
 async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_no_element() {
     let server = RedisServer::start();
     let (queue, work) = (queue(&server).await, Work::default());
-    let names = names(200);
+    let names = names(24);
     queue.push_all(&names).await.unwrap();
-    let workers = [
-        worker(&server, &work, Duration::from_millis(700)).await,
-        worker(&server, &work, Duration::from_millis(700)).await,
-    ];
-    for _ in 0..3 {
+    let workers =
+        [worker(&server, &work, Duration::from_secs(6)).await, worker(&server, &work, Duration::from_secs(6)).await];
+    for _ in 0..2 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         server.pause();
         tokio::time::sleep(SECOND * 2).await;
