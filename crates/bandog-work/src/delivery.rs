@@ -46,6 +46,20 @@ pub(crate) struct Link {
     settled: AtomicU8,
 }
 
+/// How a handler has ended.
+#[derive(Debug)]
+pub(crate) struct HandlerEnd {
+    pub(crate) end: SettleEnd,
+    /// Whether a transaction of the handler settles the element as done. Then `end` applies only if it was not committed.
+    pub(crate) is_in_transaction: bool,
+}
+
+impl From<SettleEnd> for HandlerEnd {
+    fn from(end: SettleEnd) -> Self {
+        Self { end, is_in_transaction: false }
+    }
+}
+
 /// How long a delivery belongs to its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -61,7 +75,7 @@ pub(crate) enum Until {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A call of the handler settles the delivery.
-    Settle(ElementId, SettleEnd, oneshot::Sender<Result<()>>),
+    Settle(DeliveryId, SettleEnd, oneshot::Sender<Result<()>>),
     /// The progress for operators.
     Progress(ElementId, String),
 }
@@ -94,15 +108,16 @@ impl Link {
     }
 
     /// What the end of the handler means: nothing, if a call has settled the delivery.
-    pub(crate) fn end(&self, of_handler: SettleEnd) -> Option<SettleEnd> {
+    pub(crate) fn end(&self, of_handler: SettleEnd) -> Option<HandlerEnd> {
         match (self.settled.load(Ordering::Acquire), of_handler) {
-            (OPEN, end) => Some(end),
+            (OPEN, end) => Some(end.into()),
             // If the transaction was committed, the element is gone, and this changes nothing.
             (IN_TRANSACTION, SettleEnd::Done(_)) => {
                 let error = "the handler has ended, but its transaction was not committed";
-                Some(SettleEnd::Retry(Duration::ZERO, error.to_owned()))
+                let end = SettleEnd::Retry(Duration::ZERO, error.to_owned());
+                Some(HandlerEnd { end, is_in_transaction: true })
             }
-            (IN_TRANSACTION, end) => Some(end),
+            (IN_TRANSACTION, end) => Some(end.into()),
             _ => None,
         }
     }
@@ -140,7 +155,7 @@ impl Link {
         if self.settled.swap(SETTLED, Ordering::AcqRel) == SETTLED {
             return Err(Error::misused("this delivery is settled already").at(&self.shared.key));
         }
-        self.events.send(Event::Settle(self.id.id, end, reply)).map_err(|_| ended())?;
+        self.events.send(Event::Settle(self.id, end, reply)).map_err(|_| ended())?;
         answer.await.map_err(|_| ended())?.map_err(|error| error.at(&self.shared.key))
     }
 }

@@ -3,6 +3,7 @@
 //! At most one take, one settlement and one extension are on their way at the same time. What ends meanwhile shares the next
 //! request. Dropping the task drops the handlers; their elements come again when their leases end.
 
+mod endings;
 mod held;
 mod requests;
 
@@ -13,7 +14,7 @@ use std::{
 };
 
 use bandog_core::{
-    Error, Fence, Moment, Result, Subscription,
+    Error, Moment, Result, Subscription,
     queues::{Delivered, DeliveryId, ElementId, Extended, SettleEnd, Settled, Take, Taken},
 };
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -24,19 +25,20 @@ use tokio::{
         watch,
     },
     task::JoinSet,
-    time::{sleep, timeout},
+    time::sleep,
 };
 
 use self::held::{Ending, Held};
 use crate::{
-    delivery::{Event, Link, Until, lost},
+    delivery::{Event, HandlerEnd, Link, lost},
     ids,
+    meters::Meters,
     options::{Options, Slots},
     shared::Shared,
 };
 
 /// Calls the handler for the payload of an element. Returns how the element is settled; None: it is settled or lost.
-pub(crate) type Start = Arc<dyn Fn(Vec<u8>, Link) -> BoxFuture<'static, Option<SettleEnd>> + Send + Sync>;
+pub(crate) type Start = Arc<dyn Fn(Vec<u8>, Link) -> BoxFuture<'static, Option<HandlerEnd>> + Send + Sync>;
 
 /// A request that is on its way.
 type InFlight<T> = BoxFuture<'static, T>;
@@ -73,6 +75,7 @@ struct Keeper {
     shared: Arc<Shared>,
     options: Options,
     start: Start,
+    meters: Arc<Meters>,
     /// The random number of this set.
     taker: u64,
     events: UnboundedSender<Event>,
@@ -82,7 +85,7 @@ struct Keeper {
     held: HashMap<ElementId, Held>,
     /// Those that wait, with the time of their arrival.
     waiting: VecDeque<(Delivered, Moment)>,
-    running: JoinSet<(ElementId, Option<SettleEnd>)>,
+    running: JoinSet<(DeliveryId, Option<HandlerEnd>)>,
     /// The average duration of handlers.
     average: Option<Duration>,
     endings: Vec<Ending>,
@@ -116,6 +119,7 @@ pub(crate) async fn run(
     shared: Arc<Shared>,
     options: Options,
     start: Start,
+    meters: Arc<Meters>,
     mut stop: watch::Receiver<Stop>,
 ) -> Result<()> {
     let (events, inbox) = unbounded_channel();
@@ -125,6 +129,7 @@ pub(crate) async fn run(
         shared,
         options,
         start,
+        meters,
         taker: ids::random(),
         events,
         inbox,
@@ -213,8 +218,8 @@ impl Keeper {
                 Some((begun, ids, answer)) = &mut extending => self.extended(begun, &ids, answer),
                 Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
                 Some(ended) = self.running.join_next() => {
-                    if let Ok((id, end)) = ended {
-                        self.ended(id, end);
+                    if let Ok((delivery, end)) = ended {
+                        self.ended(delivery, end);
                     }
                 }
                 // The keeper has a sender of its own.
@@ -251,73 +256,32 @@ impl Keeper {
                 Some(slot) => slot,
                 None => None,
             };
-            let Some((delivered, _)) = self.waiting.pop_front() else { return };
+            let Some((delivered, since)) = self.waiting.pop_front() else { return };
             let now = self.now();
-            let Some(held) = self.held.get_mut(&delivered.id) else { continue };
+            let delivery = DeliveryId { id: delivered.id, fence: delivered.fence };
+            let held = self.held.get_mut(&delivery.id).filter(|held| held.fence == delivery.fence);
+            let Some(held) = held else { continue };
             if held.is_over(now) {
-                self.held.remove(&delivered.id); // Lost while it was waiting.
+                self.handled(delivery, None); // Lost while it was waiting.
                 continue;
             }
             held.begun = Some(now);
-            let id = delivered.id;
             let link = Link::new(&delivered, &self.shared, held.until.subscribe(), self.events.clone());
+            let waited = (delivered.attempt == 1).then(|| delivered.age + now.since(since));
+            let run = self.meters.began(waited);
             let handler = (self.start)(delivered.payload, link);
             self.running.spawn(async move {
                 let end = handler.await;
-                drop(slot);
-                (id, end)
+                drop((slot, run));
+                (delivery, end)
             });
         }
     }
 
-    /// Hands elements back that have waited for a slot for too long.
-    fn hand_waiting_back(&mut self, is_over: impl Fn(Moment) -> bool) {
-        while self.waiting.front().is_some_and(|(_, since)| is_over(*since)) {
-            if let Some((delivered, _)) = self.waiting.pop_front() {
-                self.end(delivered.id, SettleEnd::HandBack);
-            }
-        }
-    }
-
     /// A handler has ended.
-    fn ended(&mut self, id: ElementId, end: Option<SettleEnd>) {
-        self.handled(id, end);
+    fn ended(&mut self, delivery: DeliveryId, end: Option<HandlerEnd>) {
+        self.handled(delivery, end);
         self.start_waiting();
-    }
-
-    fn handled(&mut self, id: ElementId, end: Option<SettleEnd>) {
-        let now = self.now();
-        if let Some(begun) = self.held.get(&id).and_then(|held| held.begun) {
-            let (run, average) = (now.since(begun), self.average.unwrap_or_else(|| now.since(begun)));
-            self.average = Some((average * 7 + run) / 8);
-        }
-        match end {
-            Some(end) => self.end(id, end),
-            None => {
-                // A cancelled element is removed when its taker gives it up.
-                let held = self.held.remove(&id);
-                if let Some(held) = held.filter(|held| *held.until.borrow() == Until::Cancelled) {
-                    self.push_ending(id, held.fence, SettleEnd::HandBack);
-                }
-            }
-        }
-    }
-
-    fn push_ending(&mut self, id: ElementId, fence: Fence, end: SettleEnd) {
-        let until = self.now() + self.options.lease;
-        self.endings.push(Ending::new(DeliveryId { id, fence }, end, until));
-    }
-
-    /// A call or the end of a handler settles a delivery.
-    fn end(&mut self, id: ElementId, end: SettleEnd) {
-        if let Some(held) = self.held.remove(&id) {
-            match end {
-                SettleEnd::Done(_) => self.done += 1,
-                SettleEnd::Retry(..) | SettleEnd::Fail(_) => self.failed += 1,
-                SettleEnd::HandBack => {}
-            }
-            self.push_ending(id, held.fence, end);
-        }
     }
 
     fn receive(&mut self, event: Event) {
@@ -328,67 +292,20 @@ impl Keeper {
                     self.extend_at = self.extend_at.min(self.now() + POLL / 5);
                 }
             }
-            Event::Settle(id, end, reply) => {
-                let end = match (end, self.held.get(&id)) {
+            Event::Settle(delivery, end, reply) => {
+                let end = match (end, self.held.get(&delivery.id)) {
                     (SettleEnd::Retry(_, error), Some(held)) if held.attempt >= self.options.deliveries => {
                         SettleEnd::Fail(error)
                     }
                     (end, _) => end,
                 };
                 let count = self.endings.len();
-                self.end(id, end);
+                self.end(delivery, end.into());
                 match self.endings.get_mut(count) {
                     Some(ending) => ending.reply = Some(reply),
                     None => _ = reply.send(Err(lost())),
                 }
             }
-        }
-    }
-
-    /// Stops the handlers, and hands all elements back, as far as the store answers in time.
-    async fn hand_all_back(&mut self) {
-        self.subscription = None;
-        self.running.abort_all();
-        let aborted = async {
-            while let Some(ended) = self.running.join_next().await {
-                if let Ok((id, end)) = ended {
-                    self.handled(id, end);
-                }
-            }
-        };
-        // A handler that does not get to its next await keeps its element until the lease ends.
-        if timeout(ABORT, aborted).await.is_ok() {
-            let left: Vec<_> = self.held.keys().copied().collect();
-            left.into_iter().for_each(|id| self.end(id, SettleEnd::HandBack));
-        }
-        self.held.clear();
-        let limit = self.shared.timeout() * 2;
-        let finish = async {
-            if let Some(taking) = self.taking.take() {
-                let (_, taken) = taking.await;
-                for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
-                    self.push_ending(delivered.id, delivered.fence, SettleEnd::HandBack);
-                }
-            }
-            while !self.endings.is_empty() || self.settling.is_some() {
-                self.settle_at = self.now();
-                self.begin_settling(self.settle_at);
-                if let Some(settling) = self.settling.as_mut() {
-                    let (endings, answer) = settling.await;
-                    self.settled(endings, answer);
-                }
-                if self.settle_at > self.now() {
-                    sleep(Duration::from_millis(50)).await;
-                }
-            }
-            self.report(Duration::ZERO).await;
-        };
-        if timeout(limit, finish).await.is_err() {
-            tracing::warn!(
-                queue = self.shared.name(),
-                "the store does not answer: the elements of this program come again \
-                           when their leases end"
-            );
         }
     }
 }

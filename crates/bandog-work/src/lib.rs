@@ -27,6 +27,7 @@ mod delivery;
 mod executor;
 mod ids;
 mod keeper;
+mod meters;
 mod new;
 mod options;
 mod queue;

@@ -8,7 +8,7 @@ use bandog_core::{
 };
 use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::{ids, shared::Shared, waiting::Waiting};
+use crate::{ids, meters, shared::Shared, waiting::Waiting};
 
 /// Maximum number of elements of one call.
 pub(crate) const MAX_ELEMENTS: usize = 10_000;
@@ -124,6 +124,7 @@ async fn send(mut sending: Sending) {
         let push = Push { queue: shared.key.clone(), elements: elements.collect() };
         match repeat(&shared, &push).await {
             Ok(pushed) => {
+                meters::pushed(shared.name(), &pushed);
                 let mut pushed = pushed.into_iter();
                 for call in calls {
                     let _ = call.reply.send(Ok(pushed.by_ref().take(call.bytes).collect()));

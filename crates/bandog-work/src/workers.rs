@@ -11,6 +11,7 @@ use crate::{
     Backoff, Delivery,
     delivery::{Link, shortened},
     keeper::{self, Start, Stop},
+    meters::Meters,
     options::{Options, Slots},
     shared::{Shared, decode},
 };
@@ -105,7 +106,7 @@ impl<T, C: Codec> Workers<T, C> {
                 Ok(value) => value,
                 Err(error) => {
                     let error = shortened(error.to_string());
-                    return Box::pin(async { Some(SettleEnd::Fail(error)) }) as BoxFuture<'static, _>;
+                    return Box::pin(async { Some(SettleEnd::Fail(error).into()) }) as BoxFuture<'static, _>;
                 }
             };
             let (handle, options, link) = (handle.clone(), of_handler.clone(), Arc::new(link));
@@ -124,11 +125,12 @@ impl<T, C: Codec> Workers<T, C> {
                 link.end(options.failed(&link, error))
             })
         });
+        let meters = Meters::new(shared.name(), shared.clock());
         let checked = options.check().map_err(|error| error.at(&shared.key));
         let task = checked.and_then(|()| {
             let runtime = Handle::try_current();
             let runtime = runtime.map_err(|_| Error::misused("workers need a Tokio runtime; call this in one"))?;
-            Ok(runtime.spawn(keeper::run(shared, options, start, stopped)))
+            Ok(runtime.spawn(keeper::run(shared, options, start, meters, stopped)))
         });
         Running { task: Some(task), stop }
     }

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use bandog_core::{
     Fence, Moment, Result,
-    queues::{Delivered, DeliveryId, Settle, SettleEnd},
+    queues::{Delivered, DeliveryId, Settle, SettleEnd, Settled},
 };
 use tokio::sync::{oneshot, watch};
 
-use crate::delivery::Until;
+use crate::{
+    delivery::{HandlerEnd, Until},
+    meters::End,
+};
 
 /// A delivery that waits for a slot, or runs.
 #[derive(Debug)]
@@ -41,6 +44,14 @@ impl Held {
             Until::Lost | Until::Cancelled => true,
         }
     }
+
+    /// How a delivery ends that does not belong to its worker any more.
+    pub(super) fn lost(&self) -> End {
+        match *self.until.borrow() {
+            Until::Time(_) | Until::Lost => End::Lost,
+            Until::Cancelled => End::Cancelled,
+        }
+    }
 }
 
 /// The time for which a delivery is certain, if its request began at `begun`: a little less than the lease.
@@ -53,6 +64,10 @@ pub(super) fn certain(begun: Moment, lease: Duration) -> Moment {
 pub(super) struct Ending {
     pub(super) delivery: DeliveryId,
     end: SettleEnd,
+    /// How the delivery has ended if the settlement is applied.
+    pub(super) counts: End,
+    /// Whether a transaction may have settled the delivery as done.
+    is_in_transaction: bool,
     /// Where a call waits for the answer.
     pub(super) reply: Option<oneshot::Sender<Result<()>>>,
     /// Whether it was sent before, and may be applied.
@@ -62,8 +77,21 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    pub(super) fn new(delivery: DeliveryId, end: SettleEnd, until: Moment) -> Self {
-        Self { delivery, end, reply: None, was_sent: false, until }
+    pub(super) fn new(delivery: DeliveryId, end: HandlerEnd, until: Moment) -> Self {
+        let HandlerEnd { end, is_in_transaction } = end;
+        let counts = End::from(&end);
+        Self { delivery, end, counts, is_in_transaction, reply: None, was_sent: false, until }
+    }
+
+    /// How the delivery has ended, by the answer of the store.
+    pub(super) fn ended(&self, settled: Settled) -> End {
+        match settled {
+            Settled::Applied => self.counts,
+            Settled::Absent if self.is_in_transaction => End::Done,
+            // Its first request was applied.
+            Settled::Absent if self.was_sent => self.counts,
+            Settled::Absent | Settled::Lost => End::Lost,
+        }
     }
 
     pub(super) fn settle(&self) -> Settle {
@@ -76,5 +104,28 @@ impl Ending {
             // If the receiver is dropped, no caller waits for the answer.
             let _ = reply.send(result);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bandog_core::queues::ElementId;
+
+    use super::*;
+
+    #[test]
+    fn the_answer_of_the_store_says_how_a_delivery_has_ended() {
+        let delivery = DeliveryId { id: ElementId { client: 1, number: 1 }, fence: Fence::new(1) };
+        let until = Moment::from_nanos(1);
+        let ending = |end: HandlerEnd| Ending::new(delivery, end, until);
+        let ends = |ending: &Ending| [Settled::Applied, Settled::Absent, Settled::Lost].map(|by| ending.ended(by));
+        let mut failed = ending(SettleEnd::Fail("no".into()).into());
+        assert_eq!(ends(&failed), [End::Failed, End::Lost, End::Lost]);
+        failed.was_sent = true;
+        assert_eq!(ends(&failed), [End::Failed, End::Failed, End::Lost]);
+        let retry = || SettleEnd::Retry(Duration::ZERO, "not committed".into());
+        assert_eq!(ends(&ending(retry().into())), [End::Retried, End::Lost, End::Lost]);
+        let committed = ending(HandlerEnd { end: retry(), is_in_transaction: true });
+        assert_eq!(ends(&committed), [End::Retried, End::Done, End::Lost]);
     }
 }

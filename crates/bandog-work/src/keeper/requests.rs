@@ -8,7 +8,10 @@ use bandog_core::{
 };
 
 use super::{Ending, Held, Keeper, MAX_WAIT, POLL, REPORT, SILENT_POLL, held::certain, is_final};
-use crate::delivery::{Until, lost};
+use crate::{
+    delivery::{Until, lost},
+    meters::End,
+};
 
 /// Maximum number of settlements of one request.
 const MAX_SETTLES: usize = 1000;
@@ -85,6 +88,7 @@ impl Keeper {
         }
         let is_first = !self.has_begun;
         (self.unanswered, self.failures, self.has_begun) = (None, 0, true);
+        self.meters.died(taken.died);
         if taken.died > 0 {
             tracing::warn!(
                 queue = self.shared.name(),
@@ -94,7 +98,9 @@ impl Keeper {
         }
         let until = certain(begun, self.options.lease);
         for delivered in taken.elements {
-            self.held.insert(delivered.id, Held::new(&delivered, until));
+            if let Some(before) = self.held.insert(delivered.id, Held::new(&delivered, until)) {
+                self.meters.ended(before.lost());
+            }
             self.waiting.push_back((delivered, now));
         }
         self.extend_at = self.extend_at.min(begun + self.options.lease / 3);
@@ -144,13 +150,9 @@ impl Keeper {
         match answer {
             Ok(answers) => {
                 for (ending, settled) in endings.into_iter().zip(answers) {
-                    let result = match settled {
-                        Settled::Applied => Ok(()),
-                        // Its first request was applied.
-                        Settled::Absent if ending.was_sent => Ok(()),
-                        Settled::Absent | Settled::Lost => Err(lost()),
-                    };
-                    ending.answer(result);
+                    let end = ending.ended(settled);
+                    self.count(end);
+                    ending.answer(if end == End::Lost { Err(lost()) } else { Ok(()) });
                 }
                 // The room of the settled ones.
                 self.settle_at = self.now();
@@ -163,12 +165,16 @@ impl Keeper {
                         continue;
                     }
                     tracing::warn!(queue = self.shared.name(), id = %ending.delivery.id, %error, "an element may come again");
+                    self.count(End::Lost);
                     ending.answer(Err(error.clone().ambiguous()));
                 }
             }
             Err(error) => {
                 tracing::warn!(queue = self.shared.name(), %error, "elements cannot be settled; they come again");
-                endings.into_iter().for_each(|ending| ending.answer(Err(error.clone())));
+                for ending in endings {
+                    self.count(End::Lost);
+                    ending.answer(Err(error.clone()));
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 mod executing;
 mod faults;
 mod kit;
+mod metrics;
 mod pushing;
 mod remote;
 mod settling;

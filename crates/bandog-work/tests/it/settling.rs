@@ -239,3 +239,31 @@ async fn limits_and_pauses_hold_for_all_workers() {
     ours.stop().await.unwrap();
     theirs.stop().await.unwrap();
 }
+
+/// A call that gives an element back returns when the element may be here again: the end of the first handler is not that of
+/// the second delivery.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_goes_on_after_its_settlement_does_not_end_the_next_delivery() {
+    let (queue, other) = queues();
+    queue.push("text").await.unwrap();
+    let deliveries = Arc::new(AtomicU32::new(0));
+    let counted = deliveries.clone();
+    let workers = other.workers(2).run(move |delivery: Delivery<String>| {
+        let number = counted.fetch_add(1, Ordering::Relaxed) + 1;
+        async move {
+            if number == 1 {
+                delivery.hand_back().await.unwrap();
+                tokio::time::sleep(SECOND).await;
+                assert_eq!(delivery.done().await.unwrap_err().kind(), ErrorKind::Misused);
+                return Ok(());
+            }
+            tokio::time::sleep(SECOND * 5).await;
+            Ok::<_, std::io::Error>(())
+        }
+    });
+    let begun = Instant::now();
+    empty(&queue).await;
+    assert_eq!(deliveries.load(Ordering::Relaxed), 2);
+    assert!(begun.elapsed() < SECOND * 10, "{:?}", begun.elapsed());
+    workers.stop().await.unwrap();
+}

@@ -1,0 +1,130 @@
+//! How deliveries end.
+
+use std::time::Duration;
+
+use bandog_core::{
+    Moment,
+    queues::{DeliveryId, SettleEnd},
+};
+use tokio::time::{sleep, timeout};
+
+use super::{ABORT, Ending, Held, Keeper};
+use crate::{delivery::HandlerEnd, meters::End};
+
+impl Keeper {
+    /// Hands elements back that have waited for a slot for too long.
+    pub(super) fn hand_waiting_back(&mut self, is_over: impl Fn(Moment) -> bool) {
+        while self.waiting.front().is_some_and(|(_, since)| is_over(*since)) {
+            if let Some((delivered, _)) = self.waiting.pop_front() {
+                let delivery = DeliveryId { id: delivered.id, fence: delivered.fence };
+                self.end(delivery, SettleEnd::HandBack.into());
+            }
+        }
+    }
+
+    /// The handler of a delivery has ended.
+    pub(super) fn handled(&mut self, delivery: DeliveryId, end: Option<HandlerEnd>) {
+        let now = self.now();
+        if let Some(begun) = self.held_of(delivery).and_then(|held| held.begun) {
+            let (run, average) = (now.since(begun), self.average.unwrap_or_else(|| now.since(begun)));
+            self.average = Some((average * 7 + run) / 8);
+        }
+        match end {
+            Some(end) => self.end(delivery, end),
+            None => {
+                let Some(held) = self.remove(delivery) else { return };
+                match held.lost() {
+                    // A cancelled element is removed when its taker gives it up.
+                    End::Cancelled => {
+                        let ending = self.push_ending(delivery, SettleEnd::HandBack.into());
+                        ending.counts = End::Cancelled;
+                    }
+                    end => self.meters.ended(end),
+                }
+            }
+        }
+    }
+
+    /// The element, if it was not delivered again meanwhile.
+    fn held_of(&self, delivery: DeliveryId) -> Option<&Held> {
+        self.held.get(&delivery.id).filter(|held| held.fence == delivery.fence)
+    }
+
+    fn remove(&mut self, delivery: DeliveryId) -> Option<Held> {
+        self.held_of(delivery)?;
+        self.held.remove(&delivery.id)
+    }
+
+    fn push_ending(&mut self, delivery: DeliveryId, end: HandlerEnd) -> &mut Ending {
+        let until = self.now() + self.options.lease;
+        let at = self.endings.len();
+        self.endings.push(Ending::new(delivery, end, until));
+        &mut self.endings[at]
+    }
+
+    /// A call or the end of a handler settles a delivery.
+    pub(super) fn end(&mut self, delivery: DeliveryId, end: HandlerEnd) {
+        if self.remove(delivery).is_some() {
+            self.push_ending(delivery, end);
+        }
+    }
+
+    /// Counts a delivery that has ended.
+    pub(super) fn count(&mut self, end: End) {
+        match end {
+            End::Done => self.done += 1,
+            End::Retried | End::Failed => self.failed += 1,
+            End::HandedBack | End::Cancelled | End::Lost => {}
+        }
+        self.meters.ended(end);
+    }
+
+    /// Stops the handlers, and hands all elements back, as far as the store answers in time.
+    pub(super) async fn hand_all_back(&mut self) {
+        self.subscription = None;
+        self.running.abort_all();
+        let aborted = async {
+            while let Some(ended) = self.running.join_next().await {
+                if let Ok((delivery, end)) = ended {
+                    self.handled(delivery, end);
+                }
+            }
+        };
+        // A handler that does not get to its next await keeps its element until the lease ends.
+        if timeout(ABORT, aborted).await.is_ok() {
+            let left = self.held.iter().map(|(id, held)| DeliveryId { id: *id, fence: held.fence });
+            let left: Vec<_> = left.collect();
+            left.into_iter().for_each(|delivery| self.end(delivery, SettleEnd::HandBack.into()));
+        }
+        self.held.clear();
+        let limit = self.shared.timeout() * 2;
+        let finish = async {
+            if let Some(taking) = self.taking.take() {
+                let (_, taken) = taking.await;
+                for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
+                    let delivery = DeliveryId { id: delivered.id, fence: delivered.fence };
+                    self.push_ending(delivery, SettleEnd::HandBack.into());
+                }
+            }
+            while !self.endings.is_empty() || self.settling.is_some() {
+                self.settle_at = self.now();
+                self.begin_settling(self.settle_at);
+                if let Some(settling) = self.settling.as_mut() {
+                    let (endings, answer) = settling.await;
+                    self.settled(endings, answer);
+                }
+                if self.settle_at > self.now() {
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+            self.report(Duration::ZERO).await;
+        };
+        if timeout(limit, finish).await.is_err() {
+            tracing::warn!(
+                queue = self.shared.name(),
+                "the store does not answer: the elements of this program come again \
+                           when their leases end"
+            );
+        }
+    }
+}
