@@ -23,7 +23,7 @@ pub(crate) use bandog_page::Serving;
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// A file with the token that the page requires to act on jobs, nodes and locks.
+    /// A file with the token that the page requires to act on jobs, nodes, queues and locks.
     ///
     /// Without this option the token is read from the variable BANDOG_HTTP_TOKEN. If neither is set, the page is
     /// read-only. A token has 16 to 256 visible ASCII characters.

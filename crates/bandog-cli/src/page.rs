@@ -12,11 +12,11 @@ use crate::{
     store::{self, Store},
 };
 
-/// Serves a page with the jobs, runs and locks of a store.
+/// Serves a page with the jobs, runs, work queues and locks of a store.
 ///
 /// This command runs no jobs: they run in `bandog schedule` and in programs that use the library. The page has all jobs
 /// of the store, whichever of these programs runs them. It shows the last 24 hours and the next hour, the runs of each
-/// job and their outcomes, the nodes, the locks that are held, and the objects of the store. The same data is under
+/// job and their outcomes, the nodes, the work queues, the locks that are held, and the objects. The same data is under
 /// /api as JSON; /healthz answers while the process runs.
 ///
 /// The page is read-only, unless a token is given. It has no logins and is not encrypted: every client that reaches the

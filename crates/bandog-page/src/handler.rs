@@ -7,7 +7,6 @@ use std::{
 };
 
 use bandog_core::structures::Cursor;
-use http_body_util::{BodyExt, Limited};
 use hyper::{
     Request, StatusCode,
     body::Body,
@@ -20,23 +19,25 @@ use tokio::{sync::Semaphore, time::timeout};
 use crate::{
     ObjectJson,
     access::{self, Hosts},
+    act_body,
     aside::aside,
     cache_json::CacheJson,
     digest::Bar,
     fresh::{Fetched, Fresh, Known},
     histories::{Histories, Marked},
+    in_time::{STORE_TIME, in_time},
     objects,
-    query::{Wanted, WantedObjects},
+    query::{Wanted, WantedElements, WantedObjects},
+    queue_json::{ElementJson, QueueJson},
+    queues::{self, Queues},
     reply::{self, Reply},
-    route::{Route, Verb},
+    route::Route,
     snapshot::{Counts, Job, Snapshot},
-    source::{Act, ActFields, Answer, Source, Target, Trouble, json},
+    source::{Act, Answer, Source, Target, Trouble, json},
     summary::{self, Hour, Summary},
     token::Token,
 };
 
-/// Timeout of each query of the store that is not a scan.
-const STORE_TIME: Duration = Duration::from_secs(10);
 /// Timeout of a scan of all names in the store. The scan is slow on purpose, so that it does not disturb other clients.
 const SCAN_TIME: Duration = Duration::from_secs(600);
 /// A list of locks is served again until at least this multiple of the duration of its scan has passed.
@@ -48,13 +49,6 @@ const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 1
 const SCAN_LINGER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 30 });
 /// A timeline is served again until at least this multiple of the duration of its computation has passed.
 const TIMELINE_MULTIPLE: u32 = 20;
-/// Timeout for receiving the body of a request.
-const BODY_TIME: Duration = Duration::from_secs(10);
-/// Maximum size of the body of a request, in bytes.
-const BODY: usize = 64 * 1024;
-/// Maximum length of the reason of a pause, in bytes.
-const REASON: usize = 1024;
-
 /// Media type of plain text.
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Media type of Prometheus's text format.
@@ -97,6 +91,7 @@ pub(crate) struct Shared<S> {
     /// The figures above the list of jobs, as JSON.
     summary: Fresh<Box<RawValue>>,
     histories: Arc<Histories<S>>,
+    queues: Queues<S>,
 }
 
 /// An answer with rows. `now` is the time of the answer, and `at` is the time of the query of the store. Both times are
@@ -140,6 +135,22 @@ struct ObjectsPart<'a> {
     next: Option<String>,
 }
 
+/// Some of the queues.
+#[derive(Serialize)]
+struct QueuesPart<'a> {
+    queues: Vec<QueueJson<'a>>,
+    /// Number of queues that match, of the first [`queues::MOST_NAMES`].
+    total: usize,
+}
+
+/// Some of the elements of a queue.
+#[derive(Serialize)]
+struct ElementsPart<'a> {
+    elements: Vec<ElementJson<'a>>,
+    /// The cursor of the next elements. None after the last ones.
+    next: Option<String>,
+}
+
 /// General data about the page.
 #[derive(Serialize)]
 struct About<'a> {
@@ -152,6 +163,8 @@ struct About<'a> {
     metrics: bool,
     /// Whether the store has objects.
     objects: bool,
+    /// Whether the store has work queues.
+    queues: bool,
 }
 
 impl<S> Clone for Handler<S> {
@@ -178,6 +191,7 @@ impl<S: Source> Handler<S> {
             timeline: Fresh::for_multiple(TIMELINE_MULTIPLE),
             summary: Fresh::default(),
             histories: Arc::new(Histories::new(Arc::clone(&source))),
+            queues: Queues::new(Arc::clone(&source)),
             source,
         };
         Self { shared: Arc::new(shared), config: Arc::default() }
@@ -214,11 +228,14 @@ impl<S: Source> Handler<S> {
             Route::Slash(place) => Ok(reply::moved(&place)),
             Route::Asset(asset) => Ok(asset.reply()),
             Route::Health => Ok(reply::reply(StatusCode::OK, TEXT, "ok\n")),
-            Route::Figures => self.figures(),
+            Route::Figures => self.figures().await,
             Route::About => Ok(self.about()),
             Route::Jobs(wanted) => self.jobs(wanted).await,
             Route::Locks(wanted) => self.locks(&wanted).await,
             Route::Objects(wanted) => self.objects(&wanted).await,
+            Route::Queues(wanted) => self.queues(&wanted).await,
+            Route::Queue(name) => self.queue(&name).await,
+            Route::Elements(name, wanted) => self.elements(&name, &wanted).await,
             Route::Nodes => self.rows(self.nodes().await, "nodes"),
             Route::Summary => self.rows(self.summary().await, "summary"),
             Route::Job(name) => self.job(&name).await,
@@ -229,7 +246,7 @@ impl<S: Source> Handler<S> {
             }
             Route::Act(target, verb) => {
                 access::check_actor(request.uri(), request.headers(), self.config.token.as_ref())?;
-                let act = verb.with(body(request).await?)?;
+                let act = act_body::act(verb, request).await?;
                 let done = self.act(target, act).await;
                 self.rows(done.map(|rows| Known { at: SystemTime::now(), value: Arc::new(rows) }), "done")
             }
@@ -316,6 +333,34 @@ impl<S: Source> Handler<S> {
         Ok(self.written(SystemTime::now(), ObjectsPart { objects, caches, next: next.map(|Cursor(next)| next) }))
     }
 
+    /// The response with the requested part of the queues.
+    async fn queues(&self, wanted: &Wanted) -> Result<Reply, Trouble> {
+        let names = self.shared.queues.names().await?.value;
+        let matching: Vec<&String> = names.iter().filter(|name| name.to_lowercase().contains(&wanted.name)).collect();
+        let total = matching.len();
+        let part =
+            matching.into_iter().skip(wanted.offset).take(wanted.limit.unwrap_or(queues::MOST).min(queues::MOST));
+        let states = self.shared.queues.states(part.cloned().collect()).await?;
+        let at = states.iter().map(|(_, known)| known.at).min().unwrap_or_else(SystemTime::now);
+        let store = self.shared.source.store();
+        let queues = states.iter().map(|(name, known)| QueueJson::new(name, &known.value, store)).collect();
+        Ok(self.written(at, QueuesPart { queues, total }))
+    }
+
+    /// The response with one queue.
+    async fn queue(&self, name: &str) -> Result<Reply, Trouble> {
+        let Known { at, value } = self.shared.queues.state(name).await?;
+        let queue = json(&QueueJson::new(name, &value, self.shared.source.store()))?;
+        Ok(self.written(at, named("queue", &queue)))
+    }
+
+    /// The response with some of the elements of a queue.
+    async fn elements(&self, name: &str, wanted: &WantedElements) -> Result<Reply, Trouble> {
+        let (state, (rows, next)) = self.shared.queues.elements(name, wanted).await?;
+        let elements = rows.iter().map(|row| ElementJson::new(row, &state.value)).collect();
+        Ok(self.written(SystemTime::now(), ElementsPart { elements, next: next.map(|Cursor(next)| next) }))
+    }
+
     /// The nodes and the pauses as JSON.
     async fn nodes(&self) -> Fetched<Box<RawValue>> {
         let source = Arc::clone(&self.shared.source);
@@ -359,6 +404,7 @@ impl<S: Source> Handler<S> {
             Target::Job(name) => self.shared.histories.forget(name),
             Target::All | Target::Node(_) => self.shared.nodes.forget(),
             Target::Lock(_) => self.shared.locks.forget(),
+            Target::Queue(name) => self.shared.queues.forget(name),
         }
         self.shared.jobs.forget();
         done.unwrap_or_else(|error| {
@@ -382,82 +428,24 @@ impl<S: Source> Handler<S> {
     fn about(&self) -> Reply {
         let (now, version) = (text(SystemTime::now()), env!("CARGO_PKG_VERSION"));
         let (source, acts, metrics) = (&self.shared.source, self.config.token.is_some(), self.config.metrics.is_some());
-        let about = About { now, version, store: source.store(), acts, metrics, objects: source.has_objects() };
+        let about = About {
+            now,
+            version,
+            store: source.store(),
+            acts,
+            metrics,
+            objects: source.has_objects(),
+            queues: source.has_queues(),
+        };
         reply::json(StatusCode::OK, &about)
     }
 
-    /// The response with the metrics of the process.
-    fn figures(&self) -> Result<Reply, Trouble> {
+    /// The response with the metrics of the process and of the queues of the store.
+    async fn figures(&self) -> Result<Reply, Trouble> {
         let metrics = self.config.metrics.as_ref().ok_or_else(Trouble::nothing_here)?;
-        Ok(reply::reply(StatusCode::OK, FIGURES, metrics()))
+        let of_queues = self.shared.queues.figures().await;
+        Ok(reply::reply(StatusCode::OK, FIGURES, metrics() + &of_queues))
     }
-}
-
-impl Verb {
-    /// The action that this verb and the fields of the request's body describe. A field that does not belong to the
-    /// verb is refused.
-    fn with(self, ActFields { reason, id, from, to }: ActFields) -> Result<Act, Trouble> {
-        let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
-        let range = match (from, to) {
-            (Some(from), Some(to)) => Some((from, to)),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => return wrong("`from` and `to` belong together: write both".into()),
-        };
-        match (self, reason, id, range) {
-            (Self::Run, None, None, None) => Ok(Act::Run),
-            (Self::Resume, None, None, None) => Ok(Act::Resume),
-            (Self::Forget, None, None, None) => Ok(Act::Forget),
-            (Self::Release, None, None, None) => Ok(Act::Release),
-            (Self::Cancel, None, id, None) => Ok(Act::Cancel { id }),
-            (Self::Backfill, None, None, Some((from, to))) => match (from.parse(), to.parse()) {
-                (Ok(from), Ok(to)) => Ok(Act::Backfill { from, to }),
-                (Err(error), _) | (_, Err(error)) => wrong(error.to_string()),
-            },
-            (Self::Pause, reason, None, None) => {
-                let reason = reason.unwrap_or_default();
-                if reason.len() > REASON {
-                    return wrong(format!("a reason has at most {REASON} bytes, but this one has {}", reason.len()));
-                }
-                Ok(Act::Pause { reason })
-            }
-            _ => wrong("only `pause` takes a reason, only `cancel` an id, and `backfill` needs `from` and `to`".into()),
-        }
-    }
-}
-
-/// Reads the body of a request. An empty body is allowed.
-async fn body<B>(request: Request<B>) -> Result<ActFields, Trouble>
-where
-    B: Body,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let (head, body) = request.into_parts();
-    let body = match timeout(BODY_TIME, Limited::new(body, BODY).collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            let message = format!("a request has at most {BODY} bytes");
-            return Err(Trouble::new(StatusCode::PAYLOAD_TOO_LARGE, "body", message));
-        }
-        Ok(Err(error)) => return Err(Trouble::new(StatusCode::BAD_REQUEST, "body", error.to_string())),
-        Err(_) => return Err(Trouble::new(StatusCode::REQUEST_TIMEOUT, "body", "the request was not sent in time")),
-    };
-    if body.is_empty() {
-        return Ok(ActFields::default());
-    }
-    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        let message = "the body of a request is JSON, with `Content-Type: application/json`";
-        return Err(Trouble::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "body", message));
-    }
-    serde_json::from_slice(&body).map_err(|error| Trouble::new(StatusCode::BAD_REQUEST, "body", error.to_string()))
-}
-
-/// Awaits an answer of the store, and returns an error if it takes longer than `limit`.
-async fn in_time<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
-    timeout(limit, answer).await.unwrap_or_else(|_| {
-        let message = format!("the store did not answer within {} s", limit.as_secs());
-        Err(Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message))
-    })
 }
 
 /// A JSON object with one field. The field has this name and contains the rows.

@@ -1,4 +1,4 @@
-//! A web page with the jobs, runs, held locks and objects of one store, and the same data as JSON for programs.
+//! A web page with the jobs, runs, work queues, held locks and objects of one store, and the same data as JSON for programs.
 //!
 //! The command `bandog page` serves this page. This crate makes the page a part of your own service: [`Page::answer`]
 //! takes a request of hyper or axum and returns the response. The page needs no files and no build step. Its scripts
@@ -60,12 +60,14 @@
 //! of jobs.
 
 mod access;
+mod act_body;
 mod aside;
 mod cache_json;
 mod digest;
 mod fresh;
 mod handler;
 mod histories;
+mod in_time;
 mod lock_json;
 mod object_json;
 mod objects;
@@ -73,6 +75,10 @@ mod over_store;
 mod pace;
 mod page_type;
 mod query;
+mod queue_figures;
+mod queue_json;
+mod queues;
+mod rates;
 mod reply;
 mod route;
 mod serve;

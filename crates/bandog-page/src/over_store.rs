@@ -1,19 +1,22 @@
-//! Jobs, runs and locks from a store.
+//! Jobs, runs, queues and locks from a store.
 
 use std::time::Duration;
 
 use bandog_core::{
     ClientId, Error, ErrorKind, Member, Pattern,
+    queues::{Phase, QueueStatus},
     structures::{CacheReport, Cursor},
 };
 use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
 use bandog_sync::Client;
+use bandog_work::{ClientWork, WorkQueue};
+use futures_util::{StreamExt, TryStreamExt};
 use hyper::StatusCode;
 use serde_json::{json as value, value::RawValue};
 
 use crate::{
     LockJson,
-    source::{Act, Answer, ObjectsPage, Source, Target, Trouble, json},
+    source::{Act, Answer, ElementsPage, ObjectsPage, Source, Target, Trouble, json},
 };
 
 /// A store, queried through a client.
@@ -29,6 +32,31 @@ impl OverStore {
         let Member { host, .. } = Member::here(ClientId::random());
         let store = client.store().to_owned();
         Self { client: client.clone(), jobs: Jobs::over(client).by(format!("page@{host}")), store }
+    }
+
+    fn work_queue(&self, name: &str) -> Result<WorkQueue<()>, Trouble> {
+        self.client.work_queue(name).map_err(|error| Trouble::of(&error))
+    }
+
+    async fn act_on_queue(&self, name: &str, act: Act) -> Answer {
+        let (queue, failed) = (self.work_queue(name)?, |error| Trouble::of(&error));
+        json(&match act {
+            Act::Pause { .. } => {
+                queue.pause().await.map_err(failed)?;
+                value!({ "paused": true })
+            }
+            Act::Resume => {
+                let was = queue.status().await.map_err(failed)?.settings.is_paused;
+                queue.resume().await.map_err(failed)?;
+                value!({ "resumed": was })
+            }
+            Act::Retry { ids } if ids.is_empty() => value!({ "retried": queue.retry_all().await.map_err(failed)? }),
+            Act::Retry { ids } => value!({ "retried": queue.retry(&ids).await.map_err(failed)? }),
+            Act::Remove { ids } => value!({ "removed": queue.remove(&ids).await.map_err(failed)? }),
+            Act::Run | Act::Cancel { .. } | Act::Backfill { .. } | Act::Forget | Act::Release => {
+                return Err(Trouble::nothing_here());
+            }
+        })
     }
 
     /// The same store under another name.
@@ -72,6 +100,26 @@ impl Source for OverStore {
     async fn cache_reports(&self) -> Result<Vec<CacheReport>, Trouble> {
         let reports = self.client.cache_reports().await.map_err(|error| Trouble::of(&error))?;
         reports.ok_or_else(Trouble::nothing_here)
+    }
+
+    fn has_queues(&self) -> bool {
+        self.client.queues().is_some()
+    }
+
+    async fn queue_names(&self, most: usize) -> Result<Vec<String>, Trouble> {
+        let failed = |error| Trouble::of(&error);
+        let names = self.client.work_queues(&Pattern::all()).map_err(failed)?;
+        names.take(most).try_collect().await.map_err(failed)
+    }
+
+    async fn queue(&self, name: &str) -> Result<QueueStatus, Trouble> {
+        self.work_queue(name)?.status().await.map_err(|error| Trouble::of(&error))
+    }
+
+    async fn elements(&self, name: &str, phase: Phase, from: &Cursor, about: usize) -> Result<ElementsPage, Trouble> {
+        let queues = self.client.queues().ok_or_else(Trouble::nothing_here)?;
+        let key = self.client.key(name).map_err(|error| Trouble::of(&error))?;
+        queues.elements(&key, phase, from, about).await.map_err(|error| Trouble::of(&error))
     }
 
     async fn nodes(&self) -> Answer {
@@ -118,6 +166,7 @@ impl Source for OverStore {
             (Target::Lock(name), Act::Release) => {
                 value!({ "released": self.client.evict(name).await.map_err(failed)?.is_some() })
             }
+            (Target::Queue(name), act) => return self.act_on_queue(name, act).await,
             // The paths of the page have no other combination.
             (Target::All | Target::Node(_) | Target::Lock(_) | Target::Job(_), _) => {
                 return Err(Trouble::nothing_here());

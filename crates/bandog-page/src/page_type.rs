@@ -52,7 +52,7 @@ impl Page {
     }
 
     /// Allows requests with this token to act: to run, pause, resume, cancel, backfill and forget jobs, to pause nodes,
-    /// and to release locks. Such a request has the header
+    /// to pause work queues, to retry and remove their elements, and to release locks. Such a request has the header
     /// `Authorization: Bearer TOKEN`. The page asks the viewer for the token. The token is never in a URL, a response
     /// or a log. Make the token once, with `head -c 24 /dev/urandom | base64`, and give it to the service as a secret.
     ///
@@ -85,7 +85,7 @@ impl Page {
     }
 
     /// Adds the path `/metrics`, which returns the result of this function: the metrics of the process in Prometheus's
-    /// text format.
+    /// text format. The metrics of the store's first 100 work queues follow.
     #[must_use]
     pub fn metrics(mut self, figures: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.handler.config).metrics = Some(Arc::new(figures));

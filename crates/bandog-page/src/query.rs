@@ -1,6 +1,6 @@
 //! The query of a URL.
 
-use bandog_core::{Pattern, structures::Cursor};
+use bandog_core::{Pattern, queues::Phase, structures::Cursor};
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 
@@ -25,6 +25,14 @@ pub(crate) struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WantedObjects {
     pub(crate) pattern: Pattern,
+    /// Where the page begins.
+    pub(crate) from: Cursor,
+}
+
+/// The requested elements of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WantedElements {
+    pub(crate) phase: Phase,
     /// Where the page begins.
     pub(crate) from: Cursor,
 }
@@ -72,6 +80,22 @@ impl WantedObjects {
             }
         }
         Ok(Self { pattern: Pattern::new(format!("*{name}*")), from })
+    }
+}
+
+impl WantedElements {
+    /// Parses `phase=…&cursor=…`; other parameters are ignored.
+    pub(crate) fn read(query: Option<&str>) -> Result<Self, Trouble> {
+        let (mut phase, mut from) = (None, Cursor::default());
+        for (key, value) in pairs(query) {
+            match key {
+                "phase" => phase = Phase::IN_QUEUE.into_iter().find(|phase| phase.as_str() == value),
+                "cursor" => from = Cursor(decoded(key, value)?),
+                _ => {}
+            }
+        }
+        let phase = phase.ok_or_else(|| wrong("`phase` must be one of ready, delayed, blocked, taken, dead"))?;
+        Ok(Self { phase, from })
     }
 }
 

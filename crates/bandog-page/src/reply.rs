@@ -22,13 +22,14 @@ pub(crate) struct Asset {
 }
 
 /// All files of the page. The page loads nothing from other servers.
-pub(crate) const ASSETS: [Asset; 8] = [
+pub(crate) const ASSETS: [Asset; 9] = [
     Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     Asset { path: "/page.css", kind: "text/css; charset=utf-8", text: include_str!("page/page.css") },
     Asset { path: "/page.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/page.js") },
     Asset { path: "/view.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/view.js") },
     Asset { path: "/dash.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/dash.js") },
     Asset { path: "/objects.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/objects.js") },
+    Asset { path: "/queues.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/queues.js") },
     Asset { path: "/words.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/words.js") },
     Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
 ];

@@ -4,7 +4,7 @@ use hyper::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    query::{Wanted, WantedObjects},
+    query::{Wanted, WantedElements, WantedObjects},
     reply::{ASSETS, Asset},
     source::{Target, Trouble},
 };
@@ -33,6 +33,12 @@ pub(crate) enum Route {
     Locks(Wanted),
     /// Some of the objects.
     Objects(WantedObjects),
+    /// A part of the work queues.
+    Queues(Wanted),
+    /// The work queue with this name.
+    Queue(String),
+    /// Some elements of the work queue with this name.
+    Elements(String, WantedElements),
     /// The nodes and the pauses.
     Nodes,
     /// The figures above the list of jobs.
@@ -51,6 +57,10 @@ pub(crate) enum Verb {
     Backfill,
     Forget,
     Release,
+    /// As [`Self::Pause`], without a reason.
+    PauseQueue,
+    Retry,
+    Remove,
 }
 
 impl Route {
@@ -92,6 +102,10 @@ impl Route {
             ["api", "nodes", node, verb] => Self::Act(Target::Node(decoded(node)?), Verb::of_pause(verb)?),
             ["api", "all", verb] => Self::Act(Target::All, Verb::of_pause(verb)?),
             ["api", "locks", name, "release"] => Self::Act(Target::Lock(decoded(name)?), Verb::Release),
+            ["api", "queues"] => Self::Queues(Wanted::read(query)?),
+            ["api", "queues", name] => Self::Queue(decoded(name)?),
+            ["api", "queues", name, "elements"] => Self::Elements(decoded(name)?, WantedElements::read(query)?),
+            ["api", "queues", name, verb] => Self::Act(Target::Queue(decoded(name)?), Verb::of_queue(verb)?),
             _ => return Err(Trouble::nothing_here()),
         })
     }
@@ -107,6 +121,17 @@ impl Verb {
             "forget" => Self::Forget,
             other => Self::of_pause(other)?,
         })
+    }
+
+    /// The last part of the path of an action on a work queue.
+    fn of_queue(part: &str) -> Result<Self, Trouble> {
+        match part {
+            "pause" => Ok(Self::PauseQueue),
+            "resume" => Ok(Self::Resume),
+            "retry" => Ok(Self::Retry),
+            "remove" => Ok(Self::Remove),
+            _ => Err(Trouble::nothing_here()),
+        }
     }
 
     /// The same for all jobs and for a node, which can only be paused and resumed.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{
     Error, ErrorKind, Pattern,
+    queues::{ElementId, ElementRow, Phase, QueueStatus},
     structures::{CacheReport, Cursor, ObjectRow},
 };
 use bandog_cron::Time;
@@ -18,7 +19,10 @@ pub(crate) type Answer = Result<Box<RawValue>, Trouble>;
 /// A page of objects, and where the next one begins. None after the last page.
 pub(crate) type ObjectsPage = (Vec<ObjectRow>, Option<Cursor>);
 
-/// Jobs, runs and locks of one store. Each call queries the store.
+/// A page of elements of a queue, and where the next one begins. None after the last page.
+pub(crate) type ElementsPage = (Vec<ElementRow>, Option<Cursor>);
+
+/// Jobs, runs, queues and locks of one store. Each call queries the store.
 pub(crate) trait Source: Send + Sync + 'static {
     /// The store's name without secrets.
     fn store(&self) -> &str;
@@ -42,6 +46,20 @@ pub(crate) trait Source: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ObjectsPage, Trouble>> + Send;
     /// What clients have counted of their caches in the last minutes.
     fn cache_reports(&self) -> impl Future<Output = Result<Vec<CacheReport>, Trouble>> + Send;
+    /// Whether the store has work queues.
+    fn has_queues(&self) -> bool;
+    /// The names of the first work queues, at most this number.
+    fn queue_names(&self, most: usize) -> impl Future<Output = Result<Vec<String>, Trouble>> + Send;
+    /// The state of a work queue.
+    fn queue(&self, name: &str) -> impl Future<Output = Result<QueueStatus, Trouble>> + Send;
+    /// A page of about this number of elements of a work queue.
+    fn elements(
+        &self,
+        name: &str,
+        phase: Phase,
+        from: &Cursor,
+        about: usize,
+    ) -> impl Future<Output = Result<ElementsPage, Trouble>> + Send;
     /// The nodes that run jobs, and the pauses of jobs that are in force now.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
     /// Executes an action, and returns the result.
@@ -59,6 +77,8 @@ pub(crate) enum Target {
     Node(String),
     /// The lock with this name.
     Lock(String),
+    /// The work queue with this name.
+    Queue(String),
 }
 
 /// An action.
@@ -66,7 +86,8 @@ pub(crate) enum Target {
 pub(crate) enum Act {
     /// Runs the job now, in addition to its ticks.
     Run,
-    /// Skips the ticks of the job or of all jobs until they are resumed, or stops the node from claiming ticks.
+    /// Skips the ticks of the job or of all jobs until they are resumed, stops the node from claiming ticks, or stops the
+    /// deliveries of the queue.
     Pause { reason: String },
     /// Ends the pause.
     Resume,
@@ -78,6 +99,10 @@ pub(crate) enum Act {
     Forget,
     /// Takes the lock from its holders.
     Release,
+    /// Makes these dead elements of the queue ready again. Empty: all.
+    Retry { ids: Vec<ElementId> },
+    /// Removes these elements of the queue.
+    Remove { ids: Vec<ElementId> },
 }
 
 /// The optional fields in the body of a request for an action.
@@ -88,6 +113,7 @@ pub(crate) struct ActFields {
     pub(crate) id: Option<u64>,
     pub(crate) from: Option<String>,
     pub(crate) to: Option<String>,
+    pub(crate) ids: Option<Vec<String>>,
 }
 
 /// The error of a request.

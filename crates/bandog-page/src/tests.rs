@@ -10,6 +10,7 @@ mod load;
 mod mounted;
 mod objects;
 mod pages;
+mod queues;
 
 use std::{net::SocketAddr, sync::Arc};
 

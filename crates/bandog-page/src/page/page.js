@@ -2,6 +2,7 @@
 
 import { paintBars, paintDay, paintHour, showBar, showMinute } from "./dash.js";
 import { paintObjects, startObjects } from "./objects.js";
+import { QUEUE_ACTS, paintQueues, pollQueues, startQueues } from "./queues.js";
 import { HERE, ago, clock, seconds } from "./words.js";
 import { $, fill, paintInside, paintJob, paintLocks, paintNodeActs, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
@@ -111,12 +112,13 @@ const pathOf = (name) => `api/jobs/${encodeURIComponent(name)}`;
 
 function introduce(about) {
   if (about.objects && !known.version) startObjects(ask, now);
+  if (about.queues && !known.version) startQueues(ask, now, () => known.acts);
   Object.assign(known, { version: about.version, acts: about.acts });
   $("#metrics").hidden = !about.metrics;
   fill(document, {
     store: about.store,
     version: `bandog ${about.version}`,
-    rights: about.acts ? "Each action requires the token." : "Read-only. Start bandog with --http-token-file to act on jobs, nodes and locks from here.",
+    rights: about.acts ? "Each action requires the token." : "Read-only. Start bandog with --http-token-file to act on jobs, nodes, queues and locks from here.",
     zone: `Times are in ${HERE}, unless they have another zone.`,
   });
 }
@@ -126,6 +128,7 @@ document.addEventListener("visibilitychange", () => {
   pollJobs();
   pollStore();
   pollLocks();
+  pollQueues();
 });
 
 // ---- Showing
@@ -249,6 +252,7 @@ function everySecond() {
   tick();
   paintLocks(known.locks, now() - known.locksRead, known.acts);
   paintObjects(now());
+  paintQueues();
   setTimeout(everySecond, 1000 - (now() % 1000));
 }
 
@@ -274,6 +278,7 @@ const ACTS = {
   "pause-node": (node) => ({ path: `${nodePath(node)}/pause`, verb: "Pause node", about: `${node} claims no tick until it is resumed. Its present runs continue, and other nodes run its jobs.`, fields: ["reason"], done: () => "paused" }),
   "resume-node": (node) => ({ path: `${nodePath(node)}/resume`, verb: "Resume node", about: `${node} claims ticks again.`, done: resumed }),
   release: (name) => ({ path: `api/locks/${encodeURIComponent(name)}/release`, verb: "Release", about: `${name} is taken from its holder by force. The holder notices it at its next renewal, after a third of its ttl. Until then two clients believe that they hold the lock, and only their fences differ.`, done: ({ released }) => (released ? "released" : "was free") }),
+  ...QUEUE_ACTS,
 };
 
 const nodePath = (node) => `api/nodes/${encodeURIComponent(node)}`;
@@ -308,6 +313,7 @@ async function submit(dialog, form, name, { path, fields = [], wish = {}, done }
     showMessage(`${name}: ${done(answer.done)}`);
     pollJobs();
     if (path.startsWith("api/locks/")) pollLocks();
+    if (path.startsWith("api/queues/")) pollQueues();
   } catch (trouble) {
     if (trouble.status === 401) token = undefined;
     $('[data-part="token"]', dialog).hidden = token !== undefined;
@@ -359,8 +365,8 @@ function goTo(name) {
   choose();
 }
 
-for (const part of ["#pause-all", "#node-acts", "#locks"]) {
-  $(part).addEventListener("click", ({ target }) => target.dataset?.act && offer(target.dataset.act, target.dataset.name ?? ""));
+for (const part of ["#pause-all", "#node-acts", "#locks", "#queue"]) {
+  $(part).addEventListener("click", ({ target: { dataset } }) => dataset?.act && offer(dataset.act, dataset.name ?? "", dataset.id));
 }
 
 $("#oldest").addEventListener("click", ({ currentTarget }) => goTo(currentTarget.dataset.job));

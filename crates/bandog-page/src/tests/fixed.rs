@@ -10,13 +10,14 @@ use std::{
 
 use bandog_core::{
     Key, Pattern,
+    queues::{Phase, QueueStatus},
     structures::{CacheReport, Cursor, ObjectRow, Structure},
 };
 use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
 use serde_json::{from_value, json as value, value::RawValue};
 
-use crate::source::{Act, Answer, ObjectsPage, Source, Target, Trouble, json};
+use crate::source::{Act, Answer, ElementsPage, ObjectsPage, Source, Target, Trouble, json};
 
 /// A source with some jobs and two locks. It records the actions on jobs.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +39,10 @@ struct Inner {
     names: AtomicUsize,
     /// Number of queries of objects.
     object_queries: AtomicUsize,
+    /// Number of work queues: `queue-0000`, …
+    queues: AtomicUsize,
+    /// Number of queries of the state of a queue.
+    queue_queries: AtomicUsize,
     /// Number of queries of the list of jobs.
     job_queries: AtomicUsize,
     /// Number of queries of histories.
@@ -88,6 +93,15 @@ impl Fixed {
 
     pub(super) fn has_names(&self, names: usize) {
         self.0.names.store(names, SeqCst);
+    }
+
+    pub(super) fn has_queues(&self, queues: usize) {
+        self.0.queues.store(queues, SeqCst);
+    }
+
+    /// Number of queries of the state of a queue.
+    pub(super) fn queue_queries(&self) -> usize {
+        self.0.queue_queries.load(SeqCst)
     }
 
     /// Number of queries of objects.
@@ -210,6 +224,24 @@ impl Source for Fixed {
 
     async fn cache_reports(&self) -> Result<Vec<CacheReport>, Trouble> {
         self.answer(Vec::new()).await
+    }
+
+    fn has_queues(&self) -> bool {
+        self.0.queues.load(SeqCst) > 0
+    }
+
+    async fn queue_names(&self, most: usize) -> Result<Vec<String>, Trouble> {
+        let names = (0..self.0.queues.load(SeqCst).min(most)).map(|number| format!("queue-{number:04}"));
+        self.answer(names.collect()).await
+    }
+
+    async fn queue(&self, _name: &str) -> Result<QueueStatus, Trouble> {
+        self.0.queue_queries.fetch_add(1, SeqCst);
+        self.answer(QueueStatus::default()).await
+    }
+
+    async fn elements(&self, _: &str, _: Phase, _: &Cursor, _: usize) -> Result<ElementsPage, Trouble> {
+        self.answer((Vec::new(), None)).await
     }
 
     async fn act(&self, target: &Target, act: Act) -> Answer {
