@@ -10,7 +10,7 @@ use clap::{
 use crate::{
     acquire, cached, completions, console, cron, demo, doctor, exec, exit_code::ExitCode, extend, fault::Fault, forget,
     grid, jobs, kept::keep, latch, limit, lock, ls, man, page, process_tree::heir, push, queue, queues, release,
-    schedule, schema, show, store, torture, work,
+    schedule, schema, show, store, tasks, torture, work,
 };
 
 /// Runs programs under locks that are shared by processes and machines.
@@ -87,6 +87,7 @@ enum Visible {
     Work(work::Args),
     Queues(queues::Args),
     Queue(queue::Args),
+    Tasks(tasks::Args),
     Doctor(doctor::Args),
     Schema(schema::Args),
     Torture(torture::Args),
@@ -157,6 +158,7 @@ impl Visible {
             | Self::Work(_)
             | Self::Queues(_)
             | Self::Queue(_)
+            | Self::Tasks(_)
             | Self::Doctor(_)
             | Self::Schema(_)
             | Self::Torture(_)
@@ -184,6 +186,7 @@ impl Visible {
             Self::Work(args) => work::run(&args),
             Self::Queues(args) => queues::run(&args),
             Self::Queue(args) => queue::run(&args),
+            Self::Tasks(args) => tasks::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Schema(args) => schema::run(&args),
             Self::Torture(args) => torture::run(&args),

@@ -46,6 +46,7 @@ mod schema;
 mod show;
 mod signals;
 mod store;
+mod tasks;
 mod torture; // Makes traffic and counts lost locks.
 mod work; // Runs a command for each element of a work queue.
 

@@ -1,6 +1,6 @@
 //! `bandog queue`: shows and changes one work queue.
 
-mod element;
+pub(crate) mod element;
 mod limit;
 pub(crate) mod open;
 pub(crate) mod status;

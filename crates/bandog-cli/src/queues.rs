@@ -1,7 +1,10 @@
 //! `bandog queues`: lists the work queues of a store.
 
-use bandog::{Pattern, work::ClientWork};
-use futures_util::{StreamExt, TryStreamExt};
+use bandog::{
+    Client, Pattern,
+    work::{ClientWork, QueueStatus},
+};
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     exit_code::ExitCode,
@@ -15,8 +18,8 @@ use crate::{
     store::{self, Store},
 };
 
-/// The number of queues whose state is read at the same time.
-const AT_ONCE: usize = 8;
+/// The number of queues that are read at the same time.
+pub(crate) const AT_ONCE: usize = 8;
 
 /// Lists the work queues: the number of their elements in each phase, the age of the oldest ready element, their workers and
 /// their settings, sorted by name.
@@ -60,16 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let found = runtime::block_on_with_io(async {
         let Some(client) = store.connect_existing().await? else { return Ok(Vec::new()) };
-        let fault = |error| store.fault(&error);
-        let names = client.work_queues(&Pattern::new(&args.pattern)).map_err(fault)?;
-        let mut names: Vec<String> = names.try_collect().await.map_err(fault)?;
-        names.sort_unstable();
-        names.dedup();
-        let statuses = futures_util::stream::iter(names).map(async |name| {
-            let status = open::queue(&client, &name, &store)?.status().await.map_err(fault)?;
-            Ok::<_, Fault>((name, status))
-        });
-        statuses.buffered(AT_ONCE).try_collect::<Vec<_>>().await
+        statuses(&client, &store, &Pattern::new(&args.pattern), |_| true).await
     })?;
     let shown = store.redacted();
     let json = || found.iter().try_for_each(|(name, status)| print::json(&StatusJson::new(name, status, &shown)));
@@ -78,4 +72,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         if found.is_empty() { print::line("there is no queue") } else { table(&found) }
     };
     print::done(if args.format.json { json() } else { text() })
+}
+
+/// The sorted names of the queues that match.
+pub(crate) async fn names(client: &Client, store: &Store, pattern: &Pattern) -> Result<Vec<String>, Fault> {
+    let fault = |error| store.fault(&error);
+    let names = client.work_queues(pattern).map_err(fault)?;
+    let mut names: Vec<String> = names.try_collect().await.map_err(fault)?;
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
+}
+
+/// The states of the queues that match, sorted by name.
+pub(crate) async fn statuses(
+    client: &Client,
+    store: &Store,
+    pattern: &Pattern,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, QueueStatus)>, Fault> {
+    let mut names = names(client, store, pattern).await?;
+    names.retain(|name| is_wanted(name));
+    let statuses = stream::iter(names).map(async |name| {
+        let status = open::queue(client, &name, store)?.status().await.map_err(|error| store.fault(&error))?;
+        Ok::<_, Fault>((name, status))
+    });
+    statuses.buffered(AT_ONCE).try_collect().await
 }

@@ -13,7 +13,7 @@ const SHOWN: usize = 60;
 
 /// An element as JSON. Scripts rely on the names of these fields.
 #[derive(Debug, Serialize)]
-pub(super) struct ElementJson<'a> {
+pub(crate) struct ElementJson<'a> {
     id: String,
     phase: &'static str,
     age_ms: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct ElementJson<'a> {
 }
 
 impl<'a> ElementJson<'a> {
-    pub(super) fn new(row: &'a ElementRow) -> Self {
+    pub(crate) fn new(row: &'a ElementRow) -> Self {
         let payload = std::str::from_utf8(&row.payload).ok();
         let error = match &row.outcome {
             Some(Outcome::Failed(error)) => Some(error.as_str()),
@@ -69,7 +69,7 @@ fn outcome(outcome: &Outcome) -> &'static str {
 }
 
 /// Prints a table of elements in one phase.
-pub(super) fn table(rows: &[ElementRow], phase: Phase) -> io::Result<()> {
+pub(crate) fn table(rows: &[ElementRow], phase: Phase) -> io::Result<()> {
     let (left, note) = match phase {
         Phase::Delayed => ("READY IN", "LAST ERROR"),
         Phase::Taken => ("LEASE", "PROGRESS"),

@@ -125,7 +125,7 @@ pub(super) fn settings(QueueSettings { is_paused, concurrency, rate }: QueueSett
 }
 
 /// Prints lines as columns.
-pub(super) fn columns<const N: usize>(lines: &[[String; N]]) -> io::Result<()> {
+pub(crate) fn columns<const N: usize>(lines: &[[String; N]]) -> io::Result<()> {
     let widths: [usize; N] =
         std::array::from_fn(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0));
     let mut out = BufWriter::new(io::stdout().lock());

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "lock",
     "show",
     "ls",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 25] = [
     "work",
     "queues",
     "queue",
+    "tasks",
     "doctor",
     "schema",
     "torture",
@@ -37,6 +38,8 @@ const CRON: usize = 2;
 const GRID: usize = 12;
 /// Number of subcommands of `bandog queue`.
 const QUEUE: usize = 9;
+/// Number of subcommands of `bandog tasks`.
+const TASKS: usize = 1;
 /// Number of subcommands of `bandog jobs`.
 const JOBS: usize = 12;
 
@@ -88,7 +91,7 @@ fn the_manual_has_a_page_for_each_command() {
     assert!(queue.contains("BANDOG_DELIVERY") && queue.contains(".SH \"EXIT CODES OF `WORK`\""), "{queue}");
     let below: Vec<_> =
         fs::read_dir(place.path("man1")).unwrap().filter(|page| is_below(page.as_ref().unwrap())).collect();
-    assert_eq!(below.len(), CRON + GRID + QUEUE + JOBS);
+    assert_eq!(below.len(), CRON + GRID + QUEUE + TASKS + JOBS);
     assert_eq!(fs::read_dir(place.path("man1")).unwrap().count(), COMMANDS.len() + 1 + below.len());
     place.run(&["man", "--dir", "nowhere"]).assert_ended(71, &["nowhere/bandog.1"]);
 }

@@ -232,3 +232,33 @@ fn wrong_words_are_refused_before_any_request() {
     }
     assert!(!queues.place.path("state").join("bandog/locks.db").exists());
 }
+
+#[test]
+fn tasks_are_listed_with_those_that_no_program_knows() {
+    let queues = Queues::new();
+    assert!(queues.json(&["tasks"]).is_empty());
+    queues.push(&["mails", "x"]);
+    let id = queues.push(&["billing/charge", "1250"]);
+    queues.push(&["billing/charge", "7", "--after", "1h"]);
+    queues.push(&["shop/export", "null"]);
+    let tasks = queues.json(&["tasks"]);
+    let names: Vec<_> = tasks.iter().map(|task| task["queue"].as_str().unwrap()).collect();
+    assert_eq!(names, ["billing/charge", "shop/export"]);
+    let charge = &tasks[0];
+    assert_eq!((&charge["task"], &charge["executor"]), (&json!("charge"), &json!("billing")), "{charge}");
+    let counts =
+        ["ready", "waiting", "running", "dead", "unknown", "workers"].map(|count| charge[count].as_u64().unwrap());
+    assert_eq!(counts, [1, 1, 0, 0, 1, 0]);
+    assert_eq!(queues.json(&["tasks", "shop/*"]).len(), 1);
+    let table = queues.run(&["tasks"]).stdout;
+    assert!(table.contains("UNKNOWN") && table.contains("charge") && !table.contains("mails"), "{table}");
+    assert!(queues.run(&["tasks", "none*"]).stdout.contains("there is no task"));
+
+    let call = queues.json(&["tasks", "show", &id]).remove(0);
+    let fields = ["task", "id", "phase", "payload"].map(|field| call[field].as_str().unwrap());
+    assert_eq!(fields, ["charge", &id, "ready", "1250"]);
+    let shown = queues.run(&["tasks", "show", &id]).stdout;
+    assert!(shown.contains("billing/charge is ready") && shown.contains("1250"), "{shown}");
+    queues.run(&["tasks", "show", "a3f09b1c2d4e5f60-2a"]).assert_ended(75, &["no task has a call"]);
+    queues.run(&["tasks", "show", "x"]).assert_ended(64, &["not the id"]);
+}
