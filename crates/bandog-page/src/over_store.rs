@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use bandog_core::{
-    ClientId, Error, ErrorKind, Member, Pattern,
-    queues::{Phase, QueueStatus},
+    ClientId, Error, ErrorKind, Key, Member, Pattern,
+    queues::{Change, Phase, QueueStatus, Queues, rules::MAX_CHANGES},
     structures::{CacheReport, Cursor},
 };
 use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
 use bandog_sync::Client;
-use bandog_work::{ClientWork, WorkQueue};
-use futures_util::{StreamExt, TryStreamExt};
 use hyper::StatusCode;
 use serde_json::{json as value, value::RawValue};
 
@@ -18,6 +16,9 @@ use crate::{
     LockJson,
     source::{Act, Answer, ElementsPage, ObjectsPage, Source, Target, Trouble, json},
 };
+
+/// Number of names of queues in one answer of the store.
+const QUEUE_NAMES: usize = 200;
 
 /// A store, queried through a client.
 #[derive(Debug, Clone)]
@@ -34,25 +35,44 @@ impl OverStore {
         Self { client: client.clone(), jobs: Jobs::over(client).by(format!("page@{host}")), store }
     }
 
-    fn work_queue(&self, name: &str) -> Result<WorkQueue<()>, Trouble> {
-        self.client.work_queue(name).map_err(|error| Trouble::of(&error))
+    fn queues(&self) -> Result<&dyn Queues, Trouble> {
+        self.client.queues().map(|queues| &**queues).ok_or_else(Trouble::nothing_here)
+    }
+
+    /// The key of a name in the store.
+    fn key(&self, name: &str) -> Result<Key, Trouble> {
+        self.client.key(name).map_err(|error| Trouble::of(&error))
     }
 
     async fn act_on_queue(&self, name: &str, act: Act) -> Answer {
-        let (queue, failed) = (self.work_queue(name)?, |error| Trouble::of(&error));
+        let (queues, key) = (self.queues()?, self.key(name)?);
+        let change = |change: Change| {
+            let key = &key;
+            async move { queues.change(key, &change).await.map_err(|error| Trouble::of(&error)) }
+        };
         json(&match act {
             Act::Pause { .. } => {
-                queue.pause().await.map_err(failed)?;
+                change(Change::Pause(true)).await?;
                 value!({ "paused": true })
             }
             Act::Resume => {
-                let was = queue.status().await.map_err(failed)?.settings.is_paused;
-                queue.resume().await.map_err(failed)?;
+                let was = self.queue(name).await?.settings.is_paused;
+                change(Change::Pause(false)).await?;
                 value!({ "resumed": was })
             }
-            Act::Retry { ids } if ids.is_empty() => value!({ "retried": queue.retry_all().await.map_err(failed)? }),
-            Act::Retry { ids } => value!({ "retried": queue.retry(&ids).await.map_err(failed)? }),
-            Act::Remove { ids } => value!({ "removed": queue.remove(&ids).await.map_err(failed)? }),
+            Act::Retry { ids } if ids.is_empty() => {
+                let mut all = 0;
+                loop {
+                    let retried = change(Change::Retry(Vec::new())).await?;
+                    all += retried;
+                    if retried < MAX_CHANGES as u64 {
+                        break;
+                    }
+                }
+                value!({ "retried": all })
+            }
+            Act::Retry { ids } => value!({ "retried": change(Change::Retry(ids)).await? }),
+            Act::Remove { ids } => value!({ "removed": change(Change::Remove(ids)).await? }),
             Act::Run | Act::Cancel { .. } | Act::Backfill { .. } | Act::Forget | Act::Release => {
                 return Err(Trouble::nothing_here());
             }
@@ -107,19 +127,26 @@ impl Source for OverStore {
     }
 
     async fn queue_names(&self, most: usize) -> Result<Vec<String>, Trouble> {
-        let failed = |error| Trouble::of(&error);
-        let names = self.client.work_queues(&Pattern::all()).map_err(failed)?;
-        names.take(most).try_collect().await.map_err(failed)
+        const NAME: &str = "x";
+        let (queues, key) = (self.queues()?, self.key(NAME)?);
+        let prefix = key.as_str().strip_suffix(NAME).unwrap_or_default();
+        let (pattern, mut names, mut from) = (Pattern::all().after(prefix), Vec::new(), Some(Cursor::default()));
+        while let Some(cursor) = from.take().filter(|_| names.len() < most) {
+            let page = queues.queues(&pattern, &cursor, QUEUE_NAMES).await.map_err(|error| Trouble::of(&error))?;
+            names.extend(page.0.iter().filter_map(|key| key.as_str().strip_prefix(prefix)).map(str::to_owned));
+            from = page.1;
+        }
+        names.truncate(most);
+        Ok(names)
     }
 
     async fn queue(&self, name: &str) -> Result<QueueStatus, Trouble> {
-        self.work_queue(name)?.status().await.map_err(|error| Trouble::of(&error))
+        self.queues()?.status(&self.key(name)?).await.map_err(|error| Trouble::of(&error))
     }
 
     async fn elements(&self, name: &str, phase: Phase, from: &Cursor, about: usize) -> Result<ElementsPage, Trouble> {
-        let queues = self.client.queues().ok_or_else(Trouble::nothing_here)?;
-        let key = self.client.key(name).map_err(|error| Trouble::of(&error))?;
-        queues.elements(&key, phase, from, about).await.map_err(|error| Trouble::of(&error))
+        let page = self.queues()?.elements(&self.key(name)?, phase, from, about).await;
+        page.map_err(|error| Trouble::of(&error))
     }
 
     async fn nodes(&self) -> Answer {

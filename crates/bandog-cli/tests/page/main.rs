@@ -10,5 +10,6 @@ mod help;
 mod many;
 mod objects;
 mod pictures;
+mod queues;
 mod trouble;
 mod use_of_it;

@@ -1,6 +1,6 @@
 //! The work queues.
 
-use bandog_work::{ClientWork, Delivery, Phase, WorkQueue};
+use bandog::work::{ClientWork, Delivery, Phase, WorkQueue};
 use futures_util::TryStreamExt;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, body::Bytes};
