@@ -7,6 +7,7 @@ mod caches;
 mod journals;
 mod kit;
 mod lists;
+mod live;
 mod maps;
 mod model;
 mod sets;
@@ -24,8 +25,8 @@ use bandog_core::{Key, structures::Structures};
 /// The laws, one function each.
 pub mod laws {
     pub use super::{
-        bits::*, caches::*, journals::*, lists::*, maps::*, model::*, sets::*, sorted::*, take::*, timed::*, values::*,
-        whole::*,
+        bits::*, caches::*, journals::*, lists::*, live::*, maps::*, model::*, sets::*, sorted::*, take::*, timed::*,
+        values::*, whole::*,
     };
 }
 
@@ -117,6 +118,9 @@ macro_rules! each_object_law {
             timed_map_is_bounded timed_map_loses_what_is_least_used timed_map_reports_its_changes
             timed_map_is_emptied_of_expired_entries timed_map_pages_have_no_expired_entry timed_map_adds
             timed_map_leaves_nothing_behind
+            live_object_is_inserted_once live_object_write_compares_fields live_object_index_has_the_present_value
+            live_object_adds_in_a_range live_object_leaves_nothing_behind live_object_refuses_other_structures
+            live_object_pages_contain_each_object
             random_operations_agree_with_the_reference
         }
     };

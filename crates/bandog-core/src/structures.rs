@@ -1,5 +1,5 @@
 //! The objects of the grid: values, counters, maps, sets, lists, sorted sets, multimaps, bit sets, Bloom filters,
-//! journals, the elements that are taken out of them, timed maps, and caches.
+//! journals, the elements that are taken out of them, timed maps, live objects, and caches.
 //!
 //! Operations are data ([`Op`]), so a batch is a slice of operations. The memory backend is the reference.
 
@@ -7,6 +7,7 @@ mod cache;
 mod cache_reports;
 mod copies;
 mod journal;
+mod live;
 mod map;
 mod op;
 mod reply;
@@ -22,6 +23,7 @@ pub use self::{
     cache_reports::{CacheReport, read_cache_reports, write_cache_reports},
     copies::{MapChange, MapChanges},
     journal::{EntryId, GroupName, GroupRow, JournalOp, Keep, Start},
+    live::{LiveChange, LiveIndex, LiveIndexKind, LiveOp},
     map::MapOp,
     op::{
         Action, BitCombine, BitField, BitsOp, BloomOp, BloomSizes, Combine, CounterOp, End, FieldOp, FloatOp, ListOp,
@@ -52,6 +54,10 @@ pub enum Part {
     Elements,
     /// The members of a sorted set, with their scores, in their order.
     Scored,
+    /// The names of the maps that are the live objects of a class, in no order. The key of the page is such a name with `*` in
+    /// the place of the id; the id in a name is a sequence of hexadecimal digits. The store examines about the number of names
+    /// of a page, whether they match or not, so a page may be empty although more pages follow.
+    Live,
 }
 
 /// A part of an object.

@@ -1,5 +1,7 @@
 //! A command that applies an operation.
 
+use bandog_codec::number;
+use bandog_core::{Error, Result};
 use bandog_redis_net::{Script, ScriptForm};
 use redis::{Cmd, ToRedisArgs};
 
@@ -54,4 +56,9 @@ impl Command {
             }
         }
     }
+}
+
+/// The text of a score.
+pub(crate) fn score(score: f64) -> Result<String> {
+    number::score(score).ok_or_else(|| Error::misused("a score must not be NaN"))
 }

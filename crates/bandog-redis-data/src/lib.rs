@@ -23,6 +23,7 @@ mod command;
 mod copies;
 mod entry_events;
 mod hidden;
+mod live;
 mod messages;
 mod names;
 mod objects;

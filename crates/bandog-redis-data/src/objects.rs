@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bandog_core::{
     Error, Key, Notifier, Pattern, Result, Subscription,
     structures::{
-        CacheChange, CacheChanges, Cursor, EntryEvents, EntryKey, MapChanges, ObjectRow, ObjectState, Op, Page, Part,
-        Reply, Source, Structures,
+        Action, CacheChange, CacheChanges, Cursor, EntryEvents, EntryKey, MapChanges, ObjectRow, ObjectState, Op, Page,
+        Part, Reply, Source, Structures,
     },
 };
 use bandog_redis_net::{KeyChange, KeyChanges, Keys, Options, ScriptForm, Servers, slot};
@@ -32,8 +32,17 @@ impl RedisObjects {
     /// The command of an operation. In a cluster, its objects must be in one slot.
     fn command(&self, op: &Op) -> Result<Command> {
         let slot_of = |key: &Key| slot(key.as_str().as_bytes());
-        let other = pack::others(op).iter().find(|other| slot_of(other) != slot_of(&op.key));
+        let other = pack::others(op).find(|other| slot_of(other) != slot_of(&op.key));
         match other {
+            Some(other) if self.servers.is_cluster() && matches!(op.action, Action::Live(_)) => {
+                Err(Error::misused(format!(
+                    "the object {} and its index {other} are in the slots {} and {} of the cluster; a class with indexes \
+                     needs #[live(one_slot)] on a cluster",
+                    op.key,
+                    slot_of(&op.key),
+                    slot_of(other),
+                )))
+            }
             Some(other) if self.servers.is_cluster() => Err(Error::misused(format!(
                 "the objects {} and {other} are in the slots {} and {} of the cluster; names with the same part in braces, \
                  such as {{shop}}:a and {{shop}}:b, are in one slot",

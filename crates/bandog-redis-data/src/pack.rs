@@ -5,13 +5,17 @@ use bandog_core::{
     Error, ErrorKind, Key, Result,
     structures::{
         Action, BeginWhen, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, CacheOp, Combine, CounterOp, End, EntryKey,
-        Expiry, FieldOp, FillId, FloatOp, JournalOp, Keep, Life, ListOp, MapOp, MultimapOp, NewEntry, ObjectOp, Once,
-        Op, Scores, SetOp, SetTtl, SortedOp, Source, Start, Structure, TakeEnd, TakeOp, TimedOp, ValueOp, Values,
-        Victim, millis,
+        Expiry, FieldOp, FillId, FloatOp, JournalOp, Keep, Life, ListOp, LiveIndex, MapOp, MultimapOp, NewEntry,
+        ObjectOp, Once, Op, Scores, SetOp, SetTtl, SortedOp, Source, Start, Structure, TakeEnd, TakeOp, TimedOp,
+        ValueOp, Values, Victim, millis,
     },
 };
 
-use crate::{command::Command, names, scripts::SCRIPTS};
+use crate::{
+    command::{Command, score},
+    live, names,
+    scripts::SCRIPTS,
+};
 
 /// The number of bits that a bit set can have.
 const MAX_BITS: u64 = 1 << 32;
@@ -37,6 +41,7 @@ pub(crate) fn command(Op { key, action }: &Op) -> Result<Command> {
         Action::Bloom(op) => bloom(name, op),
         Action::Journal(op) => journal(name, op),
         Action::Take(op) => take(name, op),
+        Action::Live(op) => live::command(name, op)?,
         Action::Cache(op) => cache(name, op),
     })
 }
@@ -50,12 +55,14 @@ pub(crate) fn route(Op { key, action }: &Op) -> Option<String> {
 }
 
 /// The other objects of an operation. They must be in the slot of its object.
-pub(crate) fn others(op: &Op) -> &[Key] {
-    match &op.action {
-        Action::Set(SetOp::Combine(_, others)) | Action::Bits(BitsOp::Combine(_, others)) => others,
-        Action::Set(SetOp::Move(_, to)) | Action::Take(TakeOp::MoveTo { to, .. }) => std::slice::from_ref(to),
-        _ => &[],
-    }
+pub(crate) fn others(op: &Op) -> impl Iterator<Item = &Key> {
+    let (others, indexes): (&[Key], &[LiveIndex]) = match &op.action {
+        Action::Set(SetOp::Combine(_, others)) | Action::Bits(BitsOp::Combine(_, others)) => (others, &[]),
+        Action::Set(SetOp::Move(_, to)) | Action::Take(TakeOp::MoveTo { to, .. }) => (std::slice::from_ref(to), &[]),
+        Action::Live(op) => (&[], &op.indexes),
+        _ => (&[], &[]),
+    };
+    others.iter().chain(indexes.iter().map(|index| &index.key))
 }
 
 fn whole(name: &str, structure: Structure, op: &ObjectOp) -> Command {
@@ -138,11 +145,6 @@ fn float(name: &str, op: &FloatOp) -> Result<Command> {
 fn plain(number: f64) -> Result<String> {
     let text = number.is_finite().then(|| number.to_string());
     text.ok_or_else(|| Error::misused("the number is NaN or infinite, which a counter cannot be"))
-}
-
-/// The text of a score.
-fn score(score: f64) -> Result<String> {
-    number::score(score).ok_or_else(|| Error::misused("a score must not be NaN"))
 }
 
 /// Adds the id of an operation.

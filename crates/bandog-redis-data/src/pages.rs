@@ -19,6 +19,9 @@ use crate::{
 
 /// A page of an object. The cursor is that of Redis, or the number of elements on the earlier pages.
 pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+    if part == Part::Live {
+        return live(servers, key, from, about).await;
+    }
     let about = about.max(1);
     let cursor: u64 = if from.0.is_empty() { 0 } else { from.0.parse().map_err(|_| bad_cursor())? };
     let scan = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(cursor).arg("COUNT").arg(about).to_owned();
@@ -26,7 +29,7 @@ pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor
     let range = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(first).arg(last).to_owned();
     let command = match part {
         Part::Entries | Part::Fields(_) => Some(scan("HSCAN")),
-        Part::Timed => None,
+        Part::Timed | Part::Live => None,
         Part::Members => Some(scan("SSCAN")),
         Part::Elements => Some(range("LRANGE")),
         Part::Scored => Some(range("ZRANGE").arg("WITHSCORES").to_owned()),
@@ -52,6 +55,32 @@ pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor
         items = items.into_iter().step_by(2).collect();
     }
     Ok(Page { items, scores: Vec::new(), next: (cursor != "0").then_some(Cursor(cursor)) })
+}
+
+/// A page of the names of the live objects of a class.
+async fn live(servers: &Servers, key: &Key, from: &Cursor, about: usize) -> Result<Page> {
+    let (before, behind) = key.as_str().split_once('*').ok_or_else(|| Error::misused("the name has no `*`"))?;
+    let glob = format!("{}*{}", escaped(before), escaped(behind));
+    let masters = servers.masters().await?;
+    let (names, next) = match scan(&masters, &glob, from, about).await? {
+        Some((_, names, next)) => (names, next),
+        None => (Vec::new(), None),
+    };
+    let is_of_class = |name: &String| {
+        let id = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+        id.is_some_and(|id| id.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    let items = names.into_iter().filter(is_of_class).map(String::into_bytes).collect();
+    Ok(Page { items, scores: Vec::new(), next })
+}
+
+/// The text as a glob that matches it only.
+fn escaped(text: &str) -> String {
+    let escape = |letter: char| match letter {
+        '*' | '?' | '[' | ']' | '^' | '\\' => ['\\', letter].iter().collect(),
+        _ => String::from(letter),
+    };
+    text.chars().map(escape).collect()
 }
 
 /// The reply to one command with this key.

@@ -7,7 +7,7 @@ use bandog_core::{
     Error, ErrorKind, Result,
     structures::{
         Action, BitsOp, BloomOp, BloomSizes, Bytes, CacheEntry, CacheOp, CounterOp, EntryId, FillId, FillState,
-        FloatOp, GroupRow, JournalOp, ListOp, MapOp, MultimapOp, ObjectOp, Reply, SetOp, SortedOp, TakeOp,
+        FloatOp, GroupRow, JournalOp, ListOp, LiveChange, MapOp, MultimapOp, ObjectOp, Reply, SetOp, SortedOp, TakeOp,
         TakenElement, TimedOp, Ttl, ValueOp,
     },
 };
@@ -130,6 +130,10 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
             },
             TakeOp::Peek(..) => list(value),
             TakeOp::MoveTo { .. } => int(&value).map(Reply::Int),
+        },
+        Action::Live(op) => match op.change {
+            LiveChange::Insert(_) | LiveChange::Write { .. } | LiveChange::Delete => flag(&value),
+            LiveChange::Add { .. } => optional(value).map(Reply::Bytes),
         },
         Action::Cache(op) => match op {
             CacheOp::Get(_) => cache_entry(value).map(Reply::CacheEntry),

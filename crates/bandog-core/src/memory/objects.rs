@@ -6,6 +6,7 @@ mod cache;
 mod content;
 mod journal;
 mod list;
+mod live;
 mod map;
 mod multimap;
 mod number;
@@ -71,6 +72,7 @@ fn reply(objects: &mut Objects, Op { key, action }: &Op, now: Moment, wall: u64)
         Action::Take(TakeOp::MoveTo { from, to, at, at_most }) => {
             return several::move_elements(objects, key, *from, (to, *at), *at_most, now);
         }
+        Action::Live(op) => return live::apply(objects, key, op, now),
         Action::Object(_, ObjectOp::Expire(ttl)) => return Ok(Reply::Flag(objects.set_expiry(key, Some(now + *ttl)))),
         Action::Object(_, ObjectOp::Persist) => {
             let had_ttl = objects.of_keys.get(key).is_some_and(|object| object.expires.is_some());
@@ -113,7 +115,7 @@ fn apply(object: &mut Object, action: &Action, last_id: &mut u64, now: Moment) -
         Action::Bloom(op) => object.change(|bloom: &mut Option<Bloom>| bloom::apply(bloom, op)),
         Action::Take(op) => take::apply(object, op, last_id, now),
         // These need more than the object.
-        Action::Journal(_) | Action::Timed(..) | Action::Cache(_) => Ok(Reply::Done),
+        Action::Journal(_) | Action::Timed(..) | Action::Live(_) | Action::Cache(_) => Ok(Reply::Done),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{
     cache::CacheOp,
     journal::{GroupName, JournalOp},
+    live::LiveOp,
     map::MapOp,
     terms::{Bytes, Once},
     timed::{Expiry, TimedOp},
@@ -64,6 +65,8 @@ pub enum Action {
     Copied(MapOp),
     /// An operation on a timed map.
     Timed(Expiry, TimedOp),
+    /// An operation on a live object and its indexes.
+    Live(LiveOp),
     /// An operation on a cache.
     Cache(CacheOp),
 }
@@ -518,7 +521,7 @@ macro_rules! actions {
 
 actions!(
     Value ValueOp, Counter CounterOp, Float FloatOp, Map MapOp, Set SetOp, List ListOp, Sorted SortedOp, Bits BitsOp,
-    Bloom BloomOp, Journal JournalOp, Take TakeOp, Cache CacheOp
+    Bloom BloomOp, Journal JournalOp, Take TakeOp, Live LiveOp, Cache CacheOp
 );
 
 impl Op {

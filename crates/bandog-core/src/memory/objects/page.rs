@@ -19,6 +19,9 @@ pub(in super::super) fn page(
     now: Moment,
 ) -> Result<Page> {
     let about = about.max(1);
+    if part == Part::Live {
+        return live(objects, key, from, about);
+    }
     let content = objects.of_keys.get(key).and_then(|object| object.content.as_ref());
     let Some(content) = content else { return Ok(Page { items: Vec::new(), scores: Vec::new(), next: None }) };
     let last = || bytes_of(from);
@@ -59,6 +62,21 @@ pub(in super::super) fn page(
         }
         _ => Err(Error::new(ErrorKind::Denied, "the name has data of another structure").at(key)),
     }
+}
+
+/// A page of the names of live objects. The cursor is the last name of the earlier pages.
+fn live(objects: &Objects, key: &Key, Cursor(after): &Cursor, about: usize) -> Result<Page> {
+    let (before, behind) = key.as_str().split_once('*').ok_or_else(|| Error::misused("the name has no `*`"))?;
+    let first = if after.is_empty() { Bound::Included(Key::new(before)?) } else { Bound::Excluded(Key::new(after)?) };
+    let is_of_class = |name: &str| {
+        let id = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+        id.is_some_and(|id| id.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    let names = objects.of_keys.range((first, Bound::Unbounded)).filter(|(_, object)| object.exists());
+    let mut names = names.map(|(key, _)| key.as_str()).take_while(|name| name.starts_with(before));
+    let page: Vec<&str> = names.by_ref().filter(|name| is_of_class(name)).take(about).collect();
+    let next = names.next().and(page.last()).map(|last| Cursor((*last).to_owned()));
+    Ok(Page { items: page.iter().map(|name| name.as_bytes().to_vec()).collect(), scores: Vec::new(), next })
 }
 
 /// A page of items that begin after the cursor.
