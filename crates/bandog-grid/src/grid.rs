@@ -11,8 +11,9 @@ use bandog_core::{
 use bandog_sync::Client;
 
 use crate::{
-    Batch, BitSet, Cache, Counter, Deque, FloatCounter, Ids, Journal, Limits, List, Map, Multimap, PatternTopic, Queue,
-    Set, SortedSet, SpringCache, TimedMap, Topic, UnopenedBloom, Value, object::Object, store::Store, topic::Hub,
+    Batch, BitSet, Cache, Counter, Deque, FloatCounter, Ids, Journal, Limits, List, Live, LiveObjects, Map, Multimap,
+    PatternTopic, Queue, Set, SortedSet, SpringCache, TimedMap, Topic, UnopenedBloom, Value, object::Object,
+    store::Store, topic::Hub,
 };
 
 /// The objects of a client's store, on connections of their own. Clones are the same grid. It keeps its client open.
@@ -135,6 +136,14 @@ impl Grid {
     /// - `ErrorKind::Misused`: the name is not allowed.
     pub fn spring_cache<K, V: Send + Sync + 'static>(&self, name: impl AsRef<str>) -> Result<SpringCache<K, V>> {
         SpringCache::new(self.store()?, name.as_ref())
+    }
+
+    /// The live objects of a class.
+    ///
+    /// # Errors
+    /// `ErrorKind::Unsupported`: the store has no objects.
+    pub fn live<T: Live>(&self) -> Result<LiveObjects<T>> {
+        Ok(LiveObjects::new(self.store()?))
     }
 
     /// A topic.

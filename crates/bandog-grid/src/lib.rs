@@ -37,6 +37,7 @@
 //! | [`Bloom`] | `RBloomFilter` | was it there before? in little memory |
 //! | [`Cache`] | Spring's `@Cacheable` | values that are slow to load |
 //! | [`SpringCache`] | `RedissonSpringCacheManager` | a cache that Java programs with Spring use too |
+//! | [`LiveObjects`] | `RLiveObjectService` | structs whose fields are in the store, found by their fields |
 //! | [`Queue`], [`Deque`] | `RBlockingQueue`, `RBlockingDeque` | work for other programs |
 //! | [`Journal`] | `RStream`, `RReliableTopic` | messages that each group of programs gets, also those that were away |
 //! | [`Topic`], [`PatternTopic`] | `RTopic`, `RShardedTopic`, `RPatternTopic` | messages to programs that are connected |
@@ -68,6 +69,7 @@ mod grid;
 mod journal;
 mod limits;
 mod list;
+mod live;
 mod map;
 mod multimap;
 mod near_map;
@@ -87,6 +89,17 @@ pub use bandog_core::structures::{BloomSizes, EntryId, GroupRow, Life, Ttl, Vict
 
 #[doc(hidden)]
 pub use self::cache::InLoad;
+/// The types that the code of `#[derive(bandog::Live)]` names.
+#[doc(hidden)]
+pub mod __live {
+    pub use bandog_codec::{Codec, Decode, Encode};
+    pub use bandog_core::structures::Bytes;
+
+    pub use crate::live::{
+        FieldIndex, FieldReader, FieldWriter, LiveAs, LiveAt, LiveClass, LiveField, Optional, Required, WrittenField,
+        WrittenId,
+    };
+}
 pub use self::{
     bits::{BitNumber, BitSet},
     bloom::{Bloom, UnopenedBloom},
@@ -98,6 +111,10 @@ pub use self::{
     journal::{Entry, Group, Journal, UnopenedGroup},
     limits::Limits,
     list::List,
+    live::{
+        Condition, FieldAt, Live, LiveInteger, LiveNumber, LiveObjects, Matches, NumberAt, NumberField, Saved, Stored,
+        ValueField,
+    },
     map::Map,
     multimap::Multimap,
     near_map::NearMap,

@@ -1,4 +1,5 @@
-//! The attributes `#[bandog::locked]`, `#[bandog::cached]` and `#[bandog::scheduled]`, which the crate `bandog` re-exports.
+//! The attributes `#[bandog::locked]`, `#[bandog::cached]` and `#[bandog::scheduled]`, and `#[derive(bandog::Live)]`, which the
+//! crate `bandog` re-exports.
 
 use proc_macro::TokenStream;
 
@@ -6,6 +7,7 @@ mod cached;
 mod duration;
 mod keys;
 mod kind;
+mod live;
 mod locked;
 mod none;
 mod remote;
@@ -553,6 +555,79 @@ pub fn remote(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn scheduled(attribute: TokenStream, function: TokenStream) -> TokenStream {
     expanded_or_error(scheduled::expand(attribute.into(), function.clone().into()), function)
+}
+
+/// Makes live objects of a struct with named fields: its fields are in the store of the grid, with indexes
+/// ([`LiveObjects`](https://docs.rs/bandog/latest/bandog/grid/struct.LiveObjects.html)).
+///
+/// ```
+/// use bandog::grid::ClientGrid;
+///
+/// #[derive(bandog::Live)]
+/// #[live(name = "com.shop.User", index(email, age))]
+/// struct User {
+///     #[live(id)]
+///     id: u64,
+///     email: String,
+///     age: u32,
+///     #[live(name = "nickName")]
+///     nick_name: Option<String>,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// let users = bandog::connect("memory:").await?.grid().live::<User>()?;
+/// users.insert(&User { id: 7, email: "ann@example.com".into(), age: 64, nick_name: None }).await?;
+/// users.at(&7).nick_name().set("an").await?;
+/// assert_eq!(users.find(User::age().lt(&65).and(User::email().eq("ann@example.com"))).ids().await?, [7]);
+/// # Ok(()) }
+/// ```
+///
+/// | key of the struct | value | default |
+/// |---|---|---|
+/// | `name` | the name of the class: that of the Java class, if Java uses the objects, too | the name of the struct |
+/// | `index` | the indexed fields: `index(email, age)` | no index |
+/// | `one_slot` | no value: all keys of the class are in one slot of a cluster, with names that Java does not know | the layout of Java |
+///
+/// | key of a field | value | default |
+/// |---|---|---|
+/// | `id` | no value: the field is the id; exactly one field is | |
+/// | `name` | the name in the store | the name of the field |
+///
+/// A field whose type is written as `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `f32` or `f64` is a number: its index can be
+/// compared. The same in an `Option`. Each other type needs the traits that its codec requires, such as `Serialize` and
+/// `DeserializeOwned`; an indexed one needs `PartialEq`.
+///
+/// The derive adds a function with the name of each indexed field, such as `User::age()`, and a type `UserAt` with a method for
+/// each field. Both have the visibility of the field. So the struct cannot have a method of its own with the name of an indexed
+/// field.
+///
+/// A field without an index cannot be searched:
+///
+/// ```compile_fail,E0599
+/// #[derive(bandog::Live)]
+/// struct User {
+///     #[live(id)]
+///     id: u64,
+///     age: u32,
+/// }
+/// let condition = User::age().ge(&65);
+/// ```
+///
+/// Nor can a field that is no number be compared:
+///
+/// ```compile_fail,E0599
+/// #[derive(bandog::Live)]
+/// #[live(index(email))]
+/// struct User {
+///     #[live(id)]
+///     id: u64,
+///     email: String,
+/// }
+/// let condition = User::email().ge("a");
+/// ```
+#[proc_macro_derive(Live, attributes(live))]
+pub fn live(item: TokenStream) -> TokenStream {
+    live::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Returns `made`, the expanded code. If the expansion failed, returns the error and the unchanged function. Without

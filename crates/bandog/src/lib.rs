@@ -93,7 +93,7 @@ mod url;
 pub use bandog_core::{Error, ErrorKind, Fence, Key, Outcome, Pattern, Result, SqlDialect, SqlStatement};
 #[cfg(feature = "grid")]
 #[doc(inline)]
-pub use bandog_macros::{cached, remote, task};
+pub use bandog_macros::{Live, cached, remote, task};
 #[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};

@@ -4,6 +4,7 @@
 
 mod cached;
 mod fuzz;
+mod live;
 mod locked;
 mod scheduled;
 mod work;
