@@ -143,7 +143,7 @@ impl<V: LiveNumber, C: Codec, P> NumberAt<V, C, P> {
     /// exist.
     ///
     /// `ErrorKind::Denied`: the type cannot have the sum, or the field is not the text of an integer, as the codecs `TextJson`,
-    /// `TypedJson`, `Text` and `Int` write it. Nothing was changed.
+    /// `TypedJson`, `TaggedJson` and `Text` write it. Nothing was changed.
     pub fn add(&self, by: i64) -> Call<Option<V>>
     where
         V: LiveInteger,

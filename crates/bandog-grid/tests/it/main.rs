@@ -8,6 +8,7 @@ mod calls;
 mod dropped;
 mod faults;
 mod journal;
+mod live;
 mod near;
 mod queue;
 mod spring;
