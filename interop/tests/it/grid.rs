@@ -61,6 +61,7 @@
 mod both_ways;
 mod contended;
 mod journals;
+mod live;
 mod side;
 mod spring;
 mod traps;

@@ -32,10 +32,13 @@ pub struct Condition<T, C> {
     holds: Arc<dyn Fn(&T) -> bool + Send + Sync>,
 }
 
+/// Writes the value of a condition with a codec.
+type WriteValue<C> = Arc<dyn Fn(&C, &mut Writer) -> Result<Bytes> + Send + Sync>;
+
 /// What the indexes are asked.
 enum Lookup<C> {
     Numbers(&'static str, Scores),
-    Value(&'static str, Arc<dyn Fn(&C, &mut Writer) -> Result<Bytes> + Send + Sync>),
+    Value(&'static str, WriteValue<C>),
     Both(Box<[Self; 2]>),
     Any(Box<[Self; 2]>),
 }

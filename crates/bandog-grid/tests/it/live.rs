@@ -188,11 +188,11 @@ async fn change_at_random(users: &LiveObjects<User>, model: &mut BTreeMap<u64, U
         }
         3 => {
             assert_eq!(at.email().set(email).await.unwrap(), exists);
-            entry.map(|user| user.email = email.to_owned());
+            entry.into_iter().for_each(|user| user.email = email.to_owned());
         }
         4 => {
             assert_eq!(at.age().set(&age).await.unwrap(), exists);
-            entry.map(|user| user.age = age);
+            entry.into_iter().for_each(|user| user.age = age);
         }
         5 => {
             let sum = at.level().add(1).await.unwrap();
@@ -201,7 +201,7 @@ async fn change_at_random(users: &LiveObjects<User>, model: &mut BTreeMap<u64, U
         }
         6 => {
             assert_eq!(at.level().clear().await.unwrap(), exists);
-            entry.map(|user| user.level = None);
+            entry.into_iter().for_each(|user| user.level = None);
         }
         _ => {
             let change = |user: &mut User| (user.email, user.age, user.level) = (email.to_owned(), age, level);

@@ -36,6 +36,7 @@ public final class Main {
         kinds.put("double", (verb, name, words) -> Numbers.doubles(redisson.getAtomicDouble(name), verb, words));
         kinds.put("ids", (verb, name, words) -> Numbers.ids(redisson.getIdGenerator(name), verb, words));
         kinds.put("bits", (verb, name, words) -> Bits.obey(redisson.getBitSet(name), verb, words));
+        kinds.put("live", (verb, name, words) -> Lives.obey(redisson.getLiveObjectService(), verb, name, words));
         Codec json = new TypedJsonJacksonCodec(Object.class);
         Map<String, Codec> codecs = Map.of(
                 "kryo5", new Kryo5Codec(),
