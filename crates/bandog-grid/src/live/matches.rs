@@ -43,7 +43,7 @@ impl<T: LiveAs<C>, C: Codec> LiveStore<T, C> {
         Target::new(&self.store, self.codec.clone(), T::CLASS, id, (mark, names))
     }
 
-    /// Reads objects in one round trip. Those that do not exist are left out. One that cannot be read is one error.
+    /// Reads objects, a page of them in one round trip. Those that do not exist are left out. One that cannot be read is one error.
     async fn load(&self, ids: Vec<Result<T::Id>>) -> Vec<Result<Stored<T, C>>> {
         let (mut read, mut targets) = (Vec::new(), Vec::new());
         for id in ids {
@@ -54,7 +54,10 @@ impl<T: LiveAs<C>, C: Codec> LiveStore<T, C> {
         }
         let ops: Vec<_> =
             targets.iter().map(|(target, _)| Op { key: target.object.key.clone(), action: target.load() }).collect();
-        let replies = if ops.is_empty() { Vec::new() } else { self.store.run(&ops, 0).await };
+        let mut replies = Vec::new();
+        for page in ops.chunks(PAGE.min(self.store.limits.operations.max(1))) {
+            replies.extend(self.store.run(page, 0).await);
+        }
         for ((target, id), reply) in targets.into_iter().zip(replies) {
             let key = target.object.key.clone();
             let stored = reply.and_then(|reply| Stored::read(target, id, reply)).map_err(|error| error.at(&key));

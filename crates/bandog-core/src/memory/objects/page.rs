@@ -137,7 +137,9 @@ pub(in super::super) fn objects(
     let first = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(Key::new(after)?) };
     let page: Vec<_> = objects.of_keys.range((first, Bound::Unbounded)).take(about).collect();
     let next = page.get(about - 1).map(|(key, _)| Cursor(key.as_str().to_owned()));
-    let is_wanted = |key: &Key| pattern.matches(key.as_str()) && !key.as_str().starts_with("bandog:");
+    // Live objects and other objects of this kind are not in the list of Redis either.
+    let is_hidden = |key: &Key| ["bandog:", "redisson_"].iter().any(|prefix| key.as_str().starts_with(prefix));
+    let is_wanted = |key: &Key| pattern.matches(key.as_str()) && !is_hidden(key);
     let matching = page.into_iter().filter(|(key, object)| object.exists() && is_wanted(key));
     let rows = matching.map(|(key, object)| row(key, object, now));
     let caches = objects
