@@ -397,6 +397,11 @@ async fn a_user_of_a_prefix_has_the_rights_of_the_page() {
     let values = grid.set_multimap::<String, u32>("v").unwrap();
     values.insert("k", &1).await.unwrap();
     values.expire_key("k", SECOND).await.unwrap();
+    let users = grid.live::<crate::live::User>().unwrap();
+    users.insert(&crate::live::user(7, "a", 1)).await.unwrap();
+    users.at(&7).email().set("b").await.unwrap();
+    assert_eq!(users.find(crate::live::User::email().eq("b")).ids().await.unwrap(), [7]);
+    assert!(users.to_vec(9).await.unwrap().len() == 1 && users.delete(&7).await.unwrap());
     let bloom = grid.bloom::<String>("b").unwrap().create_or_open(100, 0.01).await.unwrap();
     bloom.insert("x").await.unwrap();
     let scores = grid.sorted_set::<String>("s").unwrap();

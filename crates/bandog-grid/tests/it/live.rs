@@ -14,10 +14,10 @@ use crate::{SOON, client, dropped::poll_at_most, grid, keys};
 /// An object with each kind of field.
 #[derive(Debug, Clone, PartialEq, bandog::Live)]
 #[live(name = "com.shop.User", index(email, age, level))]
-struct User {
+pub(crate) struct User {
     #[live(id)]
     id: u64,
-    email: String,
+    pub(crate) email: String,
     age: u8,
     level: Option<i64>,
     #[live(name = "nickName")]
@@ -52,7 +52,7 @@ struct Note {
     text: String,
 }
 
-fn user(id: u64, email: &str, age: u8) -> User {
+pub(crate) fn user(id: u64, email: &str, age: u8) -> User {
     User { id, email: email.to_owned(), age, level: None, nick_name: None }
 }
 
