@@ -77,7 +77,7 @@ pub(crate) enum Event {
     /// A call of the handler settles the delivery.
     Settle(DeliveryId, SettleEnd, oneshot::Sender<Result<()>>),
     /// The progress for operators.
-    Progress(ElementId, String),
+    Progress(DeliveryId, String),
 }
 
 const OPEN: u8 = 0;
@@ -92,7 +92,7 @@ impl Link {
         events: UnboundedSender<Event>,
     ) -> Self {
         Self {
-            id: DeliveryId { id: delivered.id, fence: delivered.fence },
+            id: delivered.delivery(),
             shared: shared.clone(),
             attempt: delivered.attempt,
             age: delivered.age,
@@ -214,7 +214,7 @@ impl<T> Delivery<T> {
     /// Shows a text to operators, of at most 4 KiB. It is written with the next extension of the lease.
     pub fn progress(&self, text: impl Into<String>) {
         // If the workers have ended, nobody shows it.
-        let _ = self.link.events.send(Event::Progress(self.id(), shortened(text.into())));
+        let _ = self.link.events.send(Event::Progress(self.link.id, shortened(text.into())));
     }
 
     /// Settles the element as done, and waits for the store. What the handler returns does not count any more.

@@ -15,7 +15,7 @@ use std::{
 
 use bandog_core::{
     Error, Moment, Result, Subscription,
-    queues::{Delivered, DeliveryId, ElementId, Extended, SettleEnd, Settled, Take, Taken},
+    queues::{Delivered, DeliveryId, Extended, SettleEnd, Settled, Take, Taken},
 };
 use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::{
@@ -44,8 +44,8 @@ pub(crate) type Start = Arc<dyn Fn(Vec<u8>, Link) -> BoxFuture<'static, Option<H
 type InFlight<T> = BoxFuture<'static, T>;
 /// The endings of a request, and its answer.
 type Settlement = (Vec<Ending>, Result<Vec<Settled>>);
-/// When a request began, its elements, and its answer.
-type Extension = (Moment, Vec<ElementId>, Result<Vec<Extended>>);
+/// When a request began, its deliveries, and its answer.
+type Extension = (Moment, Vec<DeliveryId>, Result<Vec<Extended>>);
 
 /// Whether the workers stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +81,9 @@ struct Keeper {
     events: UnboundedSender<Event>,
     inbox: UnboundedReceiver<Event>,
     stop: watch::Receiver<Stop>,
-    /// The deliveries that wait for a slot, or run.
-    held: HashMap<ElementId, Held>,
+    /// The deliveries that wait for a slot, or run. A later one of the same element can begin while the handler of an earlier
+    /// one, which was settled or lost, still runs.
+    held: HashMap<DeliveryId, Held>,
     /// Those that wait, with the time of their arrival.
     waiting: VecDeque<(Delivered, Moment)>,
     running: JoinSet<(DeliveryId, Option<HandlerEnd>)>,
@@ -258,9 +259,8 @@ impl Keeper {
             };
             let Some((delivered, since)) = self.waiting.pop_front() else { return };
             let now = self.now();
-            let delivery = DeliveryId { id: delivered.id, fence: delivered.fence };
-            let held = self.held.get_mut(&delivery.id).filter(|held| held.fence == delivery.fence);
-            let Some(held) = held else { continue };
+            let delivery = delivered.delivery();
+            let Some(held) = self.held.get_mut(&delivery) else { continue };
             if held.is_over(now) {
                 self.handled(delivery, None); // Lost while it was waiting.
                 continue;
@@ -293,7 +293,7 @@ impl Keeper {
                 }
             }
             Event::Settle(delivery, end, reply) => {
-                let end = match (end, self.held.get(&delivery.id)) {
+                let end = match (end, self.held.get(&delivery)) {
                     (SettleEnd::Retry(_, error), Some(held)) if held.attempt >= self.options.deliveries => {
                         SettleEnd::Fail(error)
                     }

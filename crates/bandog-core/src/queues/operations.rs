@@ -58,6 +58,13 @@ pub struct Delivered {
     pub error: Option<String>,
 }
 
+impl Delivered {
+    /// The delivery.
+    pub fn delivery(&self) -> DeliveryId {
+        DeliveryId { id: self.id, fence: self.fence }
+    }
+}
+
 /// The answer to a take.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Taken {

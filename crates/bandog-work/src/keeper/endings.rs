@@ -8,7 +8,7 @@ use bandog_core::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::{ABORT, Ending, Held, Keeper};
+use super::{ABORT, Ending, Keeper};
 use crate::{delivery::HandlerEnd, meters::End};
 
 impl Keeper {
@@ -16,8 +16,7 @@ impl Keeper {
     pub(super) fn hand_waiting_back(&mut self, is_over: impl Fn(Moment) -> bool) {
         while self.waiting.front().is_some_and(|(_, since)| is_over(*since)) {
             if let Some((delivered, _)) = self.waiting.pop_front() {
-                let delivery = DeliveryId { id: delivered.id, fence: delivered.fence };
-                self.end(delivery, SettleEnd::HandBack.into());
+                self.end(delivered.delivery(), SettleEnd::HandBack.into());
             }
         }
     }
@@ -25,14 +24,14 @@ impl Keeper {
     /// The handler of a delivery has ended.
     pub(super) fn handled(&mut self, delivery: DeliveryId, end: Option<HandlerEnd>) {
         let now = self.now();
-        if let Some(begun) = self.held_of(delivery).and_then(|held| held.begun) {
+        if let Some(begun) = self.held.get(&delivery).and_then(|held| held.begun) {
             let (run, average) = (now.since(begun), self.average.unwrap_or_else(|| now.since(begun)));
             self.average = Some((average * 7 + run) / 8);
         }
         match end {
             Some(end) => self.end(delivery, end),
             None => {
-                let Some(held) = self.remove(delivery) else { return };
+                let Some(held) = self.held.remove(&delivery) else { return };
                 match held.lost() {
                     // A cancelled element is removed when its taker gives it up.
                     End::Cancelled => {
@@ -45,16 +44,6 @@ impl Keeper {
         }
     }
 
-    /// The element, if it was not delivered again meanwhile.
-    fn held_of(&self, delivery: DeliveryId) -> Option<&Held> {
-        self.held.get(&delivery.id).filter(|held| held.fence == delivery.fence)
-    }
-
-    fn remove(&mut self, delivery: DeliveryId) -> Option<Held> {
-        self.held_of(delivery)?;
-        self.held.remove(&delivery.id)
-    }
-
     fn push_ending(&mut self, delivery: DeliveryId, end: HandlerEnd) -> &mut Ending {
         let until = self.now() + self.options.lease;
         let at = self.endings.len();
@@ -64,7 +53,7 @@ impl Keeper {
 
     /// A call or the end of a handler settles a delivery.
     pub(super) fn end(&mut self, delivery: DeliveryId, end: HandlerEnd) {
-        if self.remove(delivery).is_some() {
+        if self.held.remove(&delivery).is_some() {
             self.push_ending(delivery, end);
         }
     }
@@ -92,8 +81,7 @@ impl Keeper {
         };
         // A handler that does not get to its next await keeps its element until the lease ends.
         if timeout(ABORT, aborted).await.is_ok() {
-            let left = self.held.iter().map(|(id, held)| DeliveryId { id: *id, fence: held.fence });
-            let left: Vec<_> = left.collect();
+            let left: Vec<_> = self.held.keys().copied().collect();
             left.into_iter().for_each(|delivery| self.end(delivery, SettleEnd::HandBack.into()));
         }
         self.held.clear();
@@ -102,8 +90,7 @@ impl Keeper {
             if let Some(taking) = self.taking.take() {
                 let (_, taken) = taking.await;
                 for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
-                    let delivery = DeliveryId { id: delivered.id, fence: delivered.fence };
-                    self.push_ending(delivery, SettleEnd::HandBack.into());
+                    self.push_ending(delivered.delivery(), SettleEnd::HandBack.into());
                 }
             }
             while !self.endings.is_empty() || self.settling.is_some() {

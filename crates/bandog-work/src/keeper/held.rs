@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{
-    Fence, Moment, Result,
+    Moment, Result,
     queues::{Delivered, DeliveryId, Settle, SettleEnd, Settled},
 };
 use tokio::sync::{oneshot, watch};
@@ -16,7 +16,6 @@ use crate::{
 /// A delivery that waits for a slot, or runs.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) fence: Fence,
     pub(super) attempt: u32,
     pub(super) until: watch::Sender<Until>,
     /// When its handler was started.
@@ -28,13 +27,7 @@ pub(super) struct Held {
 impl Held {
     /// Of a take that began at this time.
     pub(super) fn new(delivered: &Delivered, until: Moment) -> Self {
-        Self {
-            fence: delivered.fence,
-            attempt: delivered.attempt,
-            until: watch::Sender::new(Until::Time(until)),
-            begun: None,
-            progress: None,
-        }
+        Self { attempt: delivered.attempt, until: watch::Sender::new(Until::Time(until)), begun: None, progress: None }
     }
 
     /// Whether the delivery is lost.
@@ -109,7 +102,7 @@ impl Ending {
 
 #[cfg(test)]
 mod tests {
-    use bandog_core::queues::ElementId;
+    use bandog_core::{Fence, queues::ElementId};
 
     use super::*;
 

@@ -1,10 +1,10 @@
 //! The requests of the keeper, and their answers.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use bandog_core::{
     Error, ErrorKind, Moment, Notifier, Result, Subscription,
-    queues::{Bell, Change, DeliveryId, ElementId, Extend, Extended, Settled, Take, TakeId, Taken, WorkerRow},
+    queues::{Bell, Change, DeliveryId, Extend, Extended, Settled, Take, TakeId, Taken, WorkerRow},
 };
 
 use super::{Ending, Held, Keeper, MAX_WAIT, POLL, REPORT, SILENT_POLL, held::certain, is_final};
@@ -98,9 +98,7 @@ impl Keeper {
         }
         let until = certain(begun, self.options.lease);
         for delivered in taken.elements {
-            if let Some(before) = self.held.insert(delivered.id, Held::new(&delivered, until)) {
-                self.meters.ended(before.lost());
-            }
+            self.held.insert(delivered.delivery(), Held::new(&delivered, until));
             self.waiting.push_back((delivered, now));
         }
         self.extend_at = self.extend_at.min(begun + self.options.lease / 3);
@@ -132,8 +130,10 @@ impl Keeper {
         if self.settling.is_some() || self.endings.is_empty() || now < self.settle_at {
             return;
         }
-        let number = self.endings.len().min(MAX_SETTLES);
-        let mut endings: Vec<Ending> = self.endings.drain(..number).collect();
+        // A request settles each element once: an earlier delivery may still wait for its answer.
+        let mut elements = HashSet::new();
+        let is_first = |ending: &mut Ending| elements.len() < MAX_SETTLES && elements.insert(ending.delivery.id);
+        let mut endings: Vec<Ending> = self.endings.extract_if(.., is_first).collect();
         let settles: Vec<_> = endings.iter().map(Ending::settle).collect();
         let (queues, key) = (self.shared.queues.clone(), self.shared.key.clone());
         self.settling = Some(Box::pin(async move {
@@ -189,12 +189,12 @@ impl Keeper {
             .held
             .iter_mut()
             .filter(|(_, held)| matches!(*held.until.borrow(), Until::Time(_)))
-            .map(|(id, held)| (DeliveryId { id: *id, fence: held.fence }, held.progress.take()))
+            .map(|(id, held)| (*id, held.progress.take()))
             .collect();
         if deliveries.is_empty() {
             return;
         }
-        let ids = deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+        let ids = deliveries.iter().map(|(delivery, _)| *delivery).collect();
         let extend = Extend { queue: self.shared.key.clone(), deliveries, lease: self.options.lease };
         let queues = self.shared.queues.clone();
         self.extending = Some(Box::pin(async move { (now, ids, queues.extend(&extend).await) }));
@@ -214,7 +214,7 @@ impl Keeper {
     }
 
     /// The answer to an extension that began at this time.
-    pub(super) fn extended(&mut self, begun: Moment, ids: &[ElementId], answer: Result<Vec<Extended>>) {
+    pub(super) fn extended(&mut self, begun: Moment, ids: &[DeliveryId], answer: Result<Vec<Extended>>) {
         self.extending = None;
         let now = self.now();
         let answers = match answer {
