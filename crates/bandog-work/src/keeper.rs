@@ -97,8 +97,8 @@ struct Keeper {
     subscribing: Option<InFlight<Result<Subscription>>>,
     subscription: Option<Subscription>,
     bell: Arc<Notify>,
-    /// A take without an answer, which is repeated.
-    unanswered: Option<Take>,
+    /// A take without an answer, which is repeated, and when it was sent first: the leases of its elements may have begun then.
+    unanswered: Option<(Take, Moment)>,
     takes: u64,
     /// Whether a take was answered before.
     has_begun: bool,

@@ -44,29 +44,33 @@ impl Keeper {
     }
 
     fn begin_taking(&mut self, now: Moment, at_most: u32) {
-        let take = match self.unanswered.take() {
-            Some(take) => Take { is_repeated: true, ..take },
-            None => {
+        let (take, first) = match self.unanswered.take() {
+            // Later, little is left of the leases: its elements come again.
+            Some((take, first)) if now.since(first) < self.options.lease / 2 => {
+                (Take { is_repeated: true, ..take }, first)
+            }
+            _ => {
                 self.takes += 1;
-                Take {
+                let take = Take {
                     queue: self.shared.key.clone(),
                     id: TakeId { taker: self.taker, number: self.takes },
                     is_repeated: false,
                     at_most,
                     lease: self.options.lease,
                     deliveries: self.options.deliveries,
-                }
+                };
+                (take, now)
             }
         };
-        self.unanswered = Some(take.clone());
+        self.unanswered = Some((take.clone(), first));
         let queues = self.shared.queues.clone();
         self.taking = Some(Box::pin(async move {
             let missing = || Err(Error::new(ErrorKind::Corrupt, "the backend did not answer the take"));
-            (now, queues.take(&[take]).await.pop().unwrap_or_else(missing))
+            (first, queues.take(&[take]).await.pop().unwrap_or_else(missing))
         }));
     }
 
-    /// The answer to a take that began at this time.
+    /// The answer to a take that was sent first at this time.
     pub(super) fn taken(&mut self, begun: Moment, taken: Result<Taken>) -> Result<()> {
         self.taking = None;
         let now = self.now();

@@ -45,6 +45,10 @@ impl Work {
         self.0.lock().unwrap().done.contains(element)
     }
 
+    fn is_running(&self, element: &str) -> bool {
+        self.0.lock().unwrap().running.contains(element)
+    }
+
     fn number(&self) -> usize {
         self.0.lock().unwrap().done.len()
     }
@@ -177,4 +181,39 @@ async fn a_full_memory_refuses_pushes_and_its_elements_are_delivered() {
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     queue.push("accepted").await.unwrap();
     work.ends(names.len() + 1, &queue, [worker(&server, &work, Duration::ZERO).await]).await;
+}
+
+/// The store counts the lease from the first take, and a repeated one is answered with the same elements.
+#[tokio::test]
+async fn a_take_that_was_answered_late_is_not_believed_for_longer_than_its_lease() {
+    const LEASE: Duration = Duration::from_secs(6);
+    let server = RedisServer::start();
+    let (queue, work, wire) = (queue(&server).await, Work::default(), server.wire());
+    let begin = async |url: String| {
+        let (queue, work) = (bandog::connect(&*url).await.unwrap().work_queue("orders").unwrap(), work.clone());
+        queue.workers(1).lease(LEASE).run(move |delivery: Delivery<String>| {
+            let work = work.clone();
+            async move {
+                let _runs = work.begin(&delivery);
+                tokio::time::sleep(LEASE * 2).await;
+                work.done(&delivery);
+                Ok::<_, bandog::Error>(())
+            }
+        })
+    };
+    let first = begin(format!("{}?timeout=500ms", wire.url())).await;
+    // The first worker waits, so its take is repeated by the notification.
+    eventually_async(SOON, async || !queue.status().await.unwrap().workers.is_empty()).await;
+    wire.drop_replies(true);
+    queue.push("one").await.unwrap();
+    // Its interval of polls is a second.
+    eventually_async(SOON, async || count(&queue, Phase::Taken).await == 1).await;
+    tokio::time::sleep(SECOND).await;
+    wire.drop_replies(false);
+    eventually_async(SOON, async || work.is_running("one")).await;
+    wire.drop_requests(true); // The lease is not extended.
+    let second = begin(server.url()).await;
+    eventually_async(SOON, async || work.has_done("one")).await;
+    wire.drop_requests(false);
+    work.ends(1, &queue, [first, second]).await;
 }
