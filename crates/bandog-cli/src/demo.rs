@@ -31,8 +31,8 @@ pub(crate) use self::{replica::run as run_replica, replica_processes::SUBCOMMAND
 ///
 /// Starts replicas of an order service, each in its own process. Twice a second each of them searches for orders that
 /// were not paid in time, closes them and returns their stock. With their own timers and without a lock, several
-/// replicas find the same orders, return stock more than once and tell customers more than once. If the search is a job
-/// of bandog's scheduler, each tick runs on one replica, and stock is returned once; the workers of a queue tell the
+/// replicas find the same orders, return stock more than once and notify customers more than once. If the search is a job
+/// of bandog's scheduler, each tick runs on one replica, and stock is returned once; the workers of a queue notify the
 /// customers.
 ///
 /// The result is counted from the shop's database, which is deleted at the end. The exit code is 0 only if the result
@@ -41,7 +41,7 @@ pub(crate) use self::{replica::run as run_replica, replica_processes::SUBCOMMAND
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, one object for each phase: lock, replicas, orders, closed, restored, restored_more_than_once, \
-phantom_units, ticks, sweeps, swept_by, taken_over, told, told_more_than_once, seconds. With --url, names in the store begin with `bandog-demo:`.")]
+phantom_units, ticks, sweeps, swept_by, taken_over, notified, notified_more_than_once, seconds. With --url, names in the store begin with `bandog-demo:`.")]
 pub(crate) struct Args {
     /// Number of replicas of the service (2 to 64)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=64))]

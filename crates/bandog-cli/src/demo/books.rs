@@ -37,10 +37,10 @@ pub(super) struct Counts {
     /// Sweeps that took over a tick: an earlier replica died in its sweep for this tick, so the scheduler started a
     /// second or later attempt.
     pub(super) taken_over: u32,
-    /// Orders whose customers were told at least once that the order is closed.
-    pub(super) told: u32,
-    /// Orders whose customers were told more than once.
-    pub(super) told_more_than_once: u32,
+    /// Orders whose customers were notified at least once that the order is closed.
+    pub(super) notified: u32,
+    /// Orders whose customers were notified more than once.
+    pub(super) notified_more_than_once: u32,
 }
 
 /// The tick for which a replica sweeps.
@@ -145,8 +145,8 @@ impl Shop {
                 sweeps: row.get(6)?,
                 swept_by: row.get(7)?,
                 taken_over: row.get(8)?,
-                told: row.get(9)?,
-                told_more_than_once: row.get(10)?,
+                notified: row.get(9)?,
+                notified_more_than_once: row.get(10)?,
             })
         })?)
     }

@@ -117,9 +117,9 @@ impl<'a> Phase<'a> {
             let scene = self.scene(shop)?;
             view.draw(&scene);
             // With the scheduler, other replicas finish the work of a killed replica. So the phase also waits until all
-            // stock is returned and all customers are told. Without the scheduler, no replica finishes this work. So the phase waits for the
-            // closed orders only.
-            let done = if scene.lock { scene.counts.restored.min(scene.counts.told) } else { scene.counts.closed };
+            // stock is returned and all customers are notified. Without the scheduler, no replica finishes this work.
+            // So the phase waits for the closed orders only.
+            let done = if scene.lock { scene.counts.restored.min(scene.counts.notified) } else { scene.counts.closed };
             if done == self.plan.orders || processes.running() == 0 || Instant::now() > self.until {
                 return Ok(());
             }

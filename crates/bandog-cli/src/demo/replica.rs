@@ -150,11 +150,11 @@ async fn on_schedule(
     mails: Option<WorkQueue<u32>>,
 ) -> Result<(), DemoFault> {
     let failed = |error| schedule.fault(error);
-    let teller = sweeper.clone();
+    let notifier = sweeper.clone();
     let workers = mails.map(|mails| {
-        mails.workers(MAILS).drain(DRAIN).run(move |order: Delivery<u32>| {
-            let told = teller.tell(*order);
-            async { told }
+        mails.workers(MAILS).lease(store::WATCHDOG).drain(DRAIN).run(move |order: Delivery<u32>| {
+            let notified = notifier.notify(*order);
+            async { notified }
         })
     });
     let running: Running = Scheduler::over(client)
@@ -174,7 +174,7 @@ async fn on_schedule(
     }
 }
 
-/// The queue of the orders whose customers are to be told. None if the store has no queues.
+/// The queue of the orders whose customers must be notified. None if the store has no queues.
 fn mails(client: &Client, schedule: &Schedule) -> Result<Option<WorkQueue<u32>>, DemoFault> {
     match client.work_queue(&schedule.job) {
         Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),

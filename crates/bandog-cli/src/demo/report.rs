@@ -85,7 +85,7 @@ impl<'a> Report<'a> {
         add("orders", |counts| counts.orders);
         add("closed", |counts| counts.closed);
         add("stock returned", |counts| counts.restored);
-        add("customers told", |counts| counts.told);
+        add("customers notified", |counts| counts.notified);
         add("ticks", |counts| counts.ticks);
         add("sweeps", |counts| counts.sweeps);
         add("replicas that swept", |counts| counts.swept_by);
@@ -94,7 +94,7 @@ impl<'a> Report<'a> {
             table.push_str(&row(name, self.phases.iter().map(|phase| judged(paint, count(&phase.counts)))));
         };
         judge("stock returned more than once", |counts| counts.restored_more_than_once);
-        judge("customers told more than once", |counts| counts.told_more_than_once);
+        judge("customers notified more than once", |counts| counts.notified_more_than_once);
         judge("units offered that do not exist", |counts| counts.phantom_units);
         table
     }
@@ -112,7 +112,7 @@ fn summary(phase: &Outcome) -> String {
         return format!(
             "With bandog, the sweep is a job of all replicas, and each tick runs on one of them:\n\
              {sweeps} sweeps {}, by {}.\n\
-             The stock of each of {orders} orders was returned exactly once, and the workers of a queue told each customer.",
+             The stock of each of {orders} orders was returned exactly once, and the workers of a queue notified each customer.",
             for_ticks(&phase.counts),
             replicas(swept_by)
         );
@@ -125,7 +125,7 @@ fn summary(phase: &Outcome) -> String {
 
 /// The error if this phase did not have the expected result.
 fn wrong(phase: &Outcome) -> Option<DemoFault> {
-    let Counts { orders, closed, restored, restored_more_than_once: twice, told, .. } = phase.counts;
+    let Counts { orders, closed, restored, restored_more_than_once: twice, notified, .. } = phase.counts;
     // Sweeps that are neither the first of their tick nor a repetition after a replica died.
     let more = phase.counts.sweeps.saturating_sub(phase.counts.taken_over + phase.counts.ticks);
     let name = if phase.lock { "with bandog" } else { "without a lock" };
@@ -136,8 +136,8 @@ fn wrong(phase: &Outcome) -> Option<DemoFault> {
         }
         _ if closed < orders => format!("only {closed} of {orders} orders were closed in time; try more --seconds"),
         (true, 0) if more > 0 => format!("there were {more} more sweeps than ticks"),
-        (true, 0) if restored == orders && told < orders => {
-            format!("the customers of {} orders were not told", orders - told)
+        (true, 0) if restored == orders && notified < orders => {
+            format!("the customers of {} orders were not notified", orders - notified)
         }
         (true, 0) if restored == orders => return None,
         (true, 0) => format!("the stock of {} orders was not returned", orders - restored),

@@ -93,16 +93,16 @@ impl Shop {
         })
     }
 
-    /// Tells the customer that the order is closed. Each call sends a mail.
-    pub(super) fn tell(&self, order: u32, replica: u16) -> Result<(), DemoFault> {
-        self.db.prepare_cached(include_str!("sql/tell.sql"))?.execute((order, replica))?;
+    /// Notifies the customer that the order is closed. Each call sends a mail.
+    pub(super) fn notify(&self, order: u32, replica: u16) -> Result<(), DemoFault> {
+        self.db.prepare_cached(include_str!("sql/notify.sql"))?.execute((order, replica))?;
         Ok(())
     }
 
-    /// As [`Shop::tell`], for an element of a queue, which may come again after its worker died: the mail has an id, so a
-    /// repetition is not sent.
-    pub(super) fn tell_once(&self, order: u32, replica: u16) -> Result<(), DemoFault> {
-        self.db.prepare_cached(include_str!("sql/tell_once.sql"))?.execute((order, replica))?;
+    /// As [`Shop::notify`], for an element of a queue, which may come again after its worker died: the mail has an id,
+    /// so a repetition is not sent.
+    pub(super) fn notify_once(&self, order: u32, replica: u16) -> Result<(), DemoFault> {
+        self.db.prepare_cached(include_str!("sql/notify_once.sql"))?.execute((order, replica))?;
         Ok(())
     }
 

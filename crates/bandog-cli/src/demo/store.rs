@@ -20,9 +20,9 @@ const JOB: &str = "overdue-orders-";
 /// Prefix of all names that the demo uses in the store, unless the URL sets a prefix.
 const PREFIX: &str = "bandog-demo:";
 
-/// Ttl of the watchdog, unless the URL sets another ttl. The ttl is also the lease of the job. This lease is short. So
-/// another replica soon takes over the work of a killed replica.
-const WATCHDOG: Duration = Duration::from_secs(3);
+/// Ttl of the watchdog, unless the URL sets another ttl. The ttl is also the lease of the job, and this time is the lease of
+/// the queue. It is short. So another replica soon takes over the work of a killed replica.
+pub(super) const WATCHDOG: Duration = Duration::from_secs(3);
 
 /// The store of the scheduler, and a client for the demo itself. This client runs no job.
 pub(super) struct DemoStore {

@@ -27,7 +27,7 @@ pub(super) struct Sweeper {
     shop: Mutex<Shop>,
     /// Time that the payment provider needs to answer.
     payment: Duration,
-    /// The orders whose customers are to be told. Workers of all replicas do this. None: the sweep itself tells them.
+    /// The orders whose customers must be notified. Workers of all replicas do this. None: the sweep itself notifies them.
     mails: Option<WorkQueue<u32>>,
 }
 
@@ -45,9 +45,9 @@ impl Sweeper {
         Self { replica, shop: Mutex::new(shop), payment, mails }
     }
 
-    /// Tells the customer of an order of the queue.
-    pub(super) fn tell(&self, order: u32) -> Result<(), String> {
-        self.shop().tell_once(order, self.replica).map_err(|fault| fault.to_string())
+    /// Notifies the customer of an order of the queue.
+    pub(super) fn notify(&self, order: u32) -> Result<(), String> {
+        self.shop().notify_once(order, self.replica).map_err(|fault| fault.to_string())
     }
 
     /// The shop. Do not keep the guard across an `await`.
@@ -98,9 +98,9 @@ impl Sweeper {
     }
 
     /// The steps of a sweep are: read the overdue orders; wait for the payment provider; close the order, have its
-    /// customer told and return its stock. All but the first are repeated for each order. The race is between the first two steps: if a replica
-    /// reads while another replica waits for the payment provider, both find the same orders. No later step checks
-    /// whether an order is still unpaid.
+    /// customer notified and return its stock. All but the first are repeated for each order. The race is between the
+    /// first two steps: if a replica reads while another replica waits for the payment provider, both find the same
+    /// orders. No later step checks whether an order is still unpaid.
     ///
     /// (In one database, a transaction with `update … where state = 'unpaid'` would be sufficient. Larger services have
     /// the orders, the stock and the payments in different systems; they need a lock.)
@@ -116,7 +116,7 @@ impl Sweeper {
             match &self.mails {
                 // A run that repeats this step pushes nothing: the queue remembers the order.
                 Some(mails) => mails.push(&order.id).once(order.id.to_string(), REMEMBERED).await.map(drop)?,
-                None => self.shop().tell(order.id, self.replica)?,
+                None => self.shop().notify(order.id, self.replica)?,
             }
             if self.shop().give_back(&order, writer)? == Write::Refused {
                 return Ok(Swept::Interrupted);

@@ -19,8 +19,8 @@ fn assert_without_lock(phase: &Value, orders: u64) {
     assert!(number(phase, "sweeps") > number(phase, "ticks"), "{phase}");
     assert!(number(phase, "swept_by") > 1, "{phase}");
     assert_eq!(number(phase, "taken_over"), 0);
-    assert_eq!(number(phase, "told"), orders);
-    assert!(number(phase, "told_more_than_once") > 0, "{phase}");
+    assert_eq!(number(phase, "notified"), orders);
+    assert!(number(phase, "notified_more_than_once") > 0, "{phase}");
 }
 
 fn assert_with_lock(phase: &Value, orders: u64) {
@@ -31,8 +31,8 @@ fn assert_with_lock(phase: &Value, orders: u64) {
     assert!(number(phase, "ticks") > 1, "{phase}");
     assert!(number(phase, "sweeps") <= number(phase, "ticks") + number(phase, "taken_over"), "{phase}");
     assert!(number(phase, "swept_by") > 0, "{phase}");
-    assert_eq!(number(phase, "told"), orders);
-    assert_eq!(number(phase, "told_more_than_once"), 0);
+    assert_eq!(number(phase, "notified"), orders);
+    assert_eq!(number(phase, "notified_more_than_once"), 0);
 }
 
 #[test]

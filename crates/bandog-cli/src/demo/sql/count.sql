@@ -1,9 +1,9 @@
 -- The counts of a shop.
 -- Parameters: none.
--- Result: one row: orders, closed, restored, restored_more_than_once, phantom_units, ticks, sweeps, swept_by, taken_over, told,
--- told_more_than_once.
+-- Result: one row: orders, closed, restored, restored_more_than_once, phantom_units, ticks, sweeps, swept_by, taken_over,
+-- notified, notified_more_than_once.
 with times as (select count(*) as times from restoration group by order_id),
-    mails as (select count(*) as times from told group by order_id)
+    mails as (select count(*) as times from notified group by order_id)
 select
     (select count(*) from orders),
     (select count(*) from orders where state = 'closed'),

@@ -27,11 +27,11 @@ create table restoration (
 create index restoration_of on restoration (order_id);
 
 -- One row for each mail to the customer of an order.
-create table told (
+create table notified (
     order_id integer not null references orders (id),
     replica integer not null
 ) strict;
-create index told_of on told (order_id);
+create index notified_of on notified (order_id);
 
 -- The greatest fence of all writes: one row.
 create table fence (

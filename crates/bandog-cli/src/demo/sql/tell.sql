@@ -1,4 +1,0 @@
--- Records that the customer of an order was told.
--- Parameters: ?1 the order's number, ?2 the replica.
--- Result: one inserted row.
-insert into told (order_id, replica) values (?1, ?2)
