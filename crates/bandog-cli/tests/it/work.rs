@@ -43,22 +43,24 @@ const TICKS: &str = "trap '' TERM INT HUP; echo $$ > pid-$BANDOG_FENCE; \
                      while :; do date +%s%N >> ticks-$BANDOG_FENCE; sleep 0.01; done";
 
 impl Queues {
-    /// The fence of the running command, once it is greater than this.
+    /// The fence of the running command, once it is greater than this and the command has written a time.
     fn fence_after(&self, earlier: u64) -> u64 {
-        let fence = |name: String| name.strip_prefix("pid-")?.parse().ok().filter(|fence| *fence > earlier);
+        let fence = |name: String| name.strip_prefix("ticks-")?.parse().ok().filter(|fence| *fence > earlier);
         let names = || fs::read_dir(self.place.path("")).unwrap().map(|entry| entry.unwrap().file_name());
-        eventually(SOON, || names().find_map(|name| fence(name.into_string().ok()?)))
+        let later = || names().find_map(|name| fence(name.into_string().ok()?));
+        eventually(SOON, || later().filter(|fence| !self.ticks(*fence).is_empty()))
+    }
+
+    /// The times that the command of this delivery has written.
+    fn ticks(&self, fence: u64) -> Vec<u128> {
+        let lines = self.place.lines(&format!("ticks-{fence}"));
+        lines.iter().filter_map(|line| line.parse().ok()).collect()
     }
 
     /// Asserts that the commands of these deliveries did not run at the same time.
     #[track_caller]
     fn assert_one_after_another(&self, first: u64, second: u64) {
-        let ticks = |fence: u64| -> Vec<u128> {
-            let lines = self.place.lines(&format!("ticks-{fence}"));
-            lines.iter().filter_map(|line| line.parse().ok()).collect()
-        };
-        eventually(SOON, || !ticks(second).is_empty());
-        let (last, next) = (*ticks(first).last().unwrap(), ticks(second)[0]);
+        let (last, next) = (*self.ticks(first).last().unwrap(), self.ticks(second)[0]);
         assert!(last < next, "{last} is not before {next}");
     }
 }
