@@ -8,15 +8,12 @@ pub(crate) mod status;
 use std::io;
 
 use bandog::work::{ElementId, Phase};
+use bandog_page::{ElementJson, QueueJson};
 use clap::{Subcommand, ValueEnum};
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
 
-use self::{
-    element::ElementJson,
-    open::{Queue, never_used, with_existing},
-    status::StatusJson,
-};
+use self::open::{Queue, never_used, with_existing};
 use crate::{
     confirm::confirm,
     console::report,
@@ -215,7 +212,7 @@ impl Call<'_> {
             let queue = [(self.name.to_owned(), status.clone())];
             status::table(&queue).and_then(|()| status::workers(&status.workers))
         };
-        let json = || print::json(&StatusJson::new(self.name, &status, &shown));
+        let json = || print::json(&QueueJson::new(self.name, &status, &shown));
         print::done(if self.json { json() } else { text() })
     }
 

@@ -4,16 +4,14 @@ use bandog::{
     Client, Pattern,
     work::{ClientWork, QueueStatus},
 };
+use bandog_page::QueueJson;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
     print::{self, Format},
-    queue::{
-        open,
-        status::{StatusJson, table},
-    },
+    queue::{open, status::table},
     runtime,
     store::{self, Store},
 };
@@ -66,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         statuses(&client, &store, &Pattern::new(&args.pattern), |_| true).await
     })?;
     let shown = store.redacted();
-    let json = || found.iter().try_for_each(|(name, status)| print::json(&StatusJson::new(name, status, &shown)));
+    let json = || found.iter().try_for_each(|(name, status)| print::json(&QueueJson::new(name, status, &shown)));
     let text = || {
         print::line(&format!("in {}", store.described()))?;
         if found.is_empty() { print::line("there is no queue") } else { table(&found) }

@@ -4,6 +4,7 @@ use bandog::{
     Pattern,
     work::{ElementId, ElementRow, Outcome, Phase, QueueStatus},
 };
+use bandog_page::ElementJson;
 use clap::Subcommand;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -13,11 +14,7 @@ use crate::{
     exit_code::ExitCode,
     fault::Fault,
     print,
-    queue::{
-        element::{self, ElementJson},
-        open,
-        status::columns,
-    },
+    queue::{element, open, status::columns},
     queues::{self, AT_ONCE},
     runtime,
     store::{self, Store},

@@ -28,7 +28,7 @@ use crate::{
     in_time::{STORE_TIME, in_time},
     objects,
     query::{Wanted, WantedElements, WantedObjects},
-    queue_json::{ElementJson, QueueJson},
+    queue_json::{ShownElement, ShownQueue},
     queues::{self, Queues},
     reply::{self, Reply},
     route::Route,
@@ -138,7 +138,7 @@ struct ObjectsPart<'a> {
 /// Some of the queues.
 #[derive(Serialize)]
 struct QueuesPart<'a> {
-    queues: Vec<QueueJson<'a>>,
+    queues: Vec<ShownQueue<'a>>,
     /// Number of queues that match, of the first [`queues::MOST_NAMES`].
     total: usize,
 }
@@ -146,7 +146,7 @@ struct QueuesPart<'a> {
 /// Some of the elements of a queue.
 #[derive(Serialize)]
 struct ElementsPart<'a> {
-    elements: Vec<ElementJson<'a>>,
+    elements: Vec<ShownElement<'a>>,
     /// The cursor of the next elements. None after the last ones.
     next: Option<String>,
 }
@@ -343,21 +343,21 @@ impl<S: Source> Handler<S> {
         let states = self.shared.queues.states(part.cloned().collect()).await?;
         let at = states.iter().map(|(_, known)| known.at).min().unwrap_or_else(SystemTime::now);
         let store = self.shared.source.store();
-        let queues = states.iter().map(|(name, known)| QueueJson::new(name, &known.value, store)).collect();
+        let queues = states.iter().map(|(name, known)| ShownQueue::new(name, &known.value, store)).collect();
         Ok(self.written(at, QueuesPart { queues, total }))
     }
 
     /// The response with one queue.
     async fn queue(&self, name: &str) -> Result<Reply, Trouble> {
         let Known { at, value } = self.shared.queues.state(name).await?;
-        let queue = json(&QueueJson::new(name, &value, self.shared.source.store()))?;
+        let queue = json(&ShownQueue::new(name, &value, self.shared.source.store()))?;
         Ok(self.written(at, named("queue", &queue)))
     }
 
     /// The response with some of the elements of a queue.
     async fn elements(&self, name: &str, wanted: &WantedElements) -> Result<Reply, Trouble> {
         let (state, (rows, next)) = self.shared.queues.elements(name, wanted).await?;
-        let elements = rows.iter().map(|row| ElementJson::new(row, &state.value)).collect();
+        let elements = rows.iter().map(|row| ShownElement::new(row, &state.value)).collect();
         Ok(self.written(SystemTime::now(), ElementsPart { elements, next: next.map(|Cursor(next)| next) }))
     }
 

@@ -93,6 +93,7 @@ pub use self::{
     lock_json::{LockJson, MemberJson},
     object_json::ObjectJson,
     page_type::Page,
+    queue_json::{ElementJson, QueueJson, worker_id},
     reply::Reply,
     serve::Serving,
     token::Token,

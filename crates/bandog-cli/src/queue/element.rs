@@ -2,71 +2,13 @@
 
 use std::io;
 
-use bandog::work::{ElementRow, Outcome, Phase};
-use serde::Serialize;
+use bandog::work::{ElementRow, Phase};
 
-use super::status::{columns, millis, taker};
+use super::status::columns;
 use crate::{console::escaped, row};
 
 /// Maximum number of characters of a payload or an error in a table.
 const SHOWN: usize = 60;
-
-/// An element as JSON. Scripts rely on the names of these fields.
-#[derive(Debug, Serialize)]
-pub(crate) struct ElementJson<'a> {
-    id: String,
-    phase: &'static str,
-    age_ms: Option<u64>,
-    left_ms: Option<u64>,
-    priority: u8,
-    key: Option<&'a str>,
-    attempt: u32,
-    fence: Option<u64>,
-    worker: Option<String>,
-    /// None if the payload is not UTF-8.
-    payload: Option<&'a str>,
-    /// None if the payload is UTF-8.
-    payload_hex: Option<String>,
-    error: Option<&'a str>,
-    progress: Option<&'a str>,
-    cancelled: bool,
-    outcome: Option<&'static str>,
-}
-
-impl<'a> ElementJson<'a> {
-    pub(crate) fn new(row: &'a ElementRow) -> Self {
-        let payload = std::str::from_utf8(&row.payload).ok();
-        let error = match &row.outcome {
-            Some(Outcome::Failed(error)) => Some(error.as_str()),
-            Some(Outcome::Done(_) | Outcome::Cancelled) | None => row.error.as_deref(),
-        };
-        Self {
-            id: row.id.to_string(),
-            phase: row.phase.as_str(),
-            age_ms: row.age.map(millis),
-            left_ms: row.left.map(millis),
-            priority: row.priority.get(),
-            key: row.order_key.as_deref(),
-            attempt: row.attempt,
-            fence: Some(row.fence.get()).filter(|fence| *fence > 0),
-            worker: row.taker.map(taker),
-            payload,
-            payload_hex: payload.is_none().then(|| hex(&row.payload, usize::MAX)),
-            error,
-            progress: row.progress.as_deref(),
-            cancelled: row.is_cancelled,
-            outcome: row.outcome.as_ref().map(outcome),
-        }
-    }
-}
-
-fn outcome(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Done(_) => "done",
-        Outcome::Failed(_) => "failed",
-        Outcome::Cancelled => "cancelled",
-    }
-}
 
 /// Prints a table of elements in one phase.
 pub(crate) fn table(rows: &[ElementRow], phase: Phase) -> io::Result<()> {

@@ -1,84 +1,11 @@
 //! Prints the state of queues.
 
-use std::{
-    io::{self, BufWriter, Write},
-    time::Duration,
-};
+use std::io::{self, BufWriter, Write};
 
 use bandog::work::{Phase, QueueSettings, QueueStatus, Rate, WorkerRow};
-use serde::Serialize;
+use bandog_page::worker_id;
 
 use crate::{console::escaped, row};
-
-/// The state of a queue as JSON. Scripts rely on the names of these fields.
-#[derive(Debug, Serialize)]
-pub(crate) struct StatusJson<'a> {
-    name: &'a str,
-    ready: u64,
-    delayed: u64,
-    blocked: u64,
-    taken: u64,
-    dead: u64,
-    oldest_ms: Option<u64>,
-    paused: bool,
-    concurrency: Option<u32>,
-    rate: Option<RateJson>,
-    workers: Vec<WorkerJson<'a>>,
-    store: &'a str,
-}
-
-#[derive(Debug, Serialize)]
-struct RateJson {
-    deliveries: u32,
-    per_ms: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct WorkerJson<'a> {
-    id: String,
-    place: &'a str,
-    slots: u32,
-    running: u32,
-    done: u64,
-    failed: u64,
-}
-
-impl<'a> StatusJson<'a> {
-    pub(crate) fn new(name: &'a str, status: &'a QueueStatus, store: &'a str) -> Self {
-        let QueueSettings { is_paused, concurrency, rate } = status.settings;
-        let [ready, delayed, blocked, taken, dead] = Phase::IN_QUEUE.map(|phase| status.count(phase));
-        Self {
-            name,
-            ready,
-            delayed,
-            blocked,
-            taken,
-            dead,
-            oldest_ms: status.oldest.map(millis),
-            paused: is_paused,
-            concurrency: concurrency.map(Into::into),
-            rate: rate.map(|Rate { deliveries, per }| RateJson { deliveries: deliveries.into(), per_ms: millis(per) }),
-            workers: status.workers.iter().map(WorkerJson::new).collect(),
-            store,
-        }
-    }
-}
-
-impl<'a> WorkerJson<'a> {
-    fn new(WorkerRow { id, place, slots, running, done, failed }: &'a WorkerRow) -> Self {
-        Self { id: taker(*id), place, slots: *slots, running: *running, done: *done, failed: *failed }
-    }
-}
-
-/// The id of a worker as text.
-pub(super) fn taker(id: u64) -> String {
-    format!("{id:016x}")
-}
-
-/// A duration in milliseconds.
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// Prints a table with one line for each queue, in this order.
 pub(crate) fn table(queues: &[(String, QueueStatus)]) -> io::Result<()> {
@@ -95,7 +22,7 @@ pub(crate) fn workers(workers: &[WorkerRow]) -> io::Result<()> {
     let heads = ["WORKER", "PLACE", "SLOTS", "RUNNING", "DONE", "FAILED"].map(String::from);
     let line = |worker: &WorkerRow| {
         let WorkerRow { id, place, slots, running, done, failed } = worker;
-        [taker(*id), escaped(place), slots.to_string(), running.to_string(), done.to_string(), failed.to_string()]
+        [worker_id(*id), escaped(place), slots.to_string(), running.to_string(), done.to_string(), failed.to_string()]
     };
     columns(&[heads].into_iter().chain(workers.iter().map(line)).collect::<Vec<_>>())
 }
@@ -138,7 +65,7 @@ pub(crate) fn columns<const N: usize>(lines: &[[String; N]]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
+    use std::{num::NonZeroU32, time::Duration};
 
     use super::*;
 

@@ -154,8 +154,8 @@ impl Neighbours {
         }
     }
 
-    /// Waits until each action that waits has subscribed. A neighbour subscribes after its first attempt, and
-    /// unsubscribes without waiting for the reply.
+    /// Waits until each action that waits has subscribed, and then sleeps if it is one of Java. A neighbour subscribes
+    /// after its first attempt, and unsubscribes without waiting for the reply.
     ///
     /// A fair mutex of bandog has no subscription while an earlier call of the same client holds the lock or waits for
     /// it. Then its place in the queue shows that it waits.
@@ -166,6 +166,8 @@ impl Neighbours {
             let blocked = subscriptions(&self.server).max(places());
             if blocked == waiting { Ok(()) } else { Err(format!("{blocked} of {waiting} actions wait")) }
         });
+        let actions = self.pending.values().filter(|pending| pending.waits);
+        actions.filter_map(|action| action.answer.as_ref().err()).for_each(PendingAnswer::wait_for_sleep);
     }
 }
 
