@@ -116,6 +116,11 @@ pub(crate) enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build the book in English and Chinese with mdBook, and check its links: target/book/html.
+    ///
+    /// It prints the Chinese pages whose English page has changed since they were translated. With CI=true, it installs
+    /// mdBook if it is missing.
+    Book,
     /// Test the page of `bandog schedule` in a headless Chromium; needs Chromium and redis-server.
     Page {
         /// Make new pictures for the docs.
@@ -137,6 +142,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask fuzz              a million random inputs for each parser
   cargo xtask laws              the laws on all backends, and the page with the results
   cargo xtask page              the page in a real browser
+  cargo xtask book              the book, in English and Chinese
   cargo xtask check             formatting, clippy, docs
   cargo xtask release-check     the checks of docs/RELEASING.md
   cargo test -p bandog-core     plain cargo works too, once the servers are installed";

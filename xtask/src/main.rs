@@ -1,6 +1,7 @@
 //! The project's task runner: `cargo xtask --help`.
 
 mod args;
+mod book;
 mod check;
 mod exits;
 mod fault;
@@ -49,6 +50,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Interop { args } => interop::run(&args),
         Task::Promises { check } => promises::run(check),
         Task::Laws { check } => laws::run(check),
+        Task::Book => book::run(),
         Task::Page { pictures, args } => page::run(pictures, &args),
     }
 }

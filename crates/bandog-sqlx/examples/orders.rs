@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 pub(crate) async fn sweep(client: &bandog::Client, shop: &sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
     let guard = client.mutex("orders").lock().await?; // in the same database as the orders
-    let mut tx = guard.begin(shop).await?; // the server ends it if this process stops
+    let mut tx = guard.begin(shop).await?; // the server ends it if this process is stopped
     let unpaid = sqlx::query_as("select id, item from orders where state = 'unpaid' and due < now()");
     let unpaid: Vec<(i64, i64)> = unpaid.fetch_all(&mut *tx).await?;
     for (id, item) in unpaid {

@@ -157,6 +157,11 @@ mod readme {}
 #[doc = include_str!("../../../docs/locks.md")]
 mod locks_page {}
 
+/// The programs of the first page. The doctests run them.
+#[cfg(all(doctest, feature = "grid"))]
+#[doc = include_str!("../../../docs/start.md")]
+mod start_page {}
+
 /// The programs of the page about the data grid. The doctests run them.
 #[cfg(all(doctest, feature = "grid"))]
 #[doc = include_str!("../../../docs/grid.md")]

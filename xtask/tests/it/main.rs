@@ -1,6 +1,7 @@
 //! The invariants of ARCHITECTURE.md, checked by reading manifests and sources.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod book;
 mod cycles;
 mod examples;
 mod house;

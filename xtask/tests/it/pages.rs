@@ -11,6 +11,9 @@ use crate::house::root;
 /// Maximum length of a line of prose, in characters. Lines of code and generated pages are exempt.
 const LONGEST: usize = 400;
 
+/// The folder of the Chinese pages. A link to a page that is not translated leads to the English one.
+const CHINESE: &str = "book/zh/src";
+
 /// Maximum number of lines of README.md.
 const README: usize = 150;
 
@@ -77,7 +80,14 @@ fn every_link_leads_somewhere() {
     for (page, text) in &texts {
         for (at, link) in prose(text).flat_map(|(at, line)| links(line).into_iter().map(move |link| (at, link))) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if path.is_empty() { page.clone() } else { flat(&page.parent().unwrap().join(path)) };
+            let beside = |folder: &Path| flat(&folder.join(path));
+            let target = match page.parent().unwrap() {
+                _ if path.is_empty() => page.clone(),
+                folder if folder == Path::new(CHINESE) && !texts.contains_key(&beside(folder)) => {
+                    beside(Path::new("docs"))
+                }
+                folder => beside(folder),
+            };
             let leads = match texts.get(&target) {
                 Some(text) => anchor.is_empty() || anchors(text).iter().any(|known| known == anchor),
                 None => anchor.is_empty() && root().join(&target).exists(),
@@ -108,6 +118,7 @@ fn links_and_anchors_are_found() {
         ["b.md#c", "e.png", "j.png"]
     );
     assert_eq!(anchors("# A `b`, c: D-e\n## A\n```sh\n# no\n```\n## A\n"), ["a-b-c-d-e", "a", "a-1"]);
+    assert_eq!(anchors("## 甲 {#a-b}\n"), ["a-b"]);
     assert_eq!(flat(Path::new("docs/../crates/./a")), Path::new("crates/a"));
 }
 
@@ -116,7 +127,7 @@ fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
     let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
     let crates = crates.map(|name| Path::new("crates").join(name));
-    for folder in [PathBuf::new(), "docs".into()].into_iter().chain(crates) {
+    for folder in [PathBuf::new(), "docs".into(), CHINESE.into()].into_iter().chain(crates) {
         let files = fs::read_dir(root().join(&folder)).unwrap().map(|entry| folder.join(entry.unwrap().file_name()));
         pages.extend(files.filter(|file| file.extension().is_some_and(|kind| kind == "md")));
     }
@@ -157,6 +168,10 @@ fn anchors(text: &str) -> Vec<String> {
     for (_, line) in prose(text) {
         let title = line.trim_start_matches('#');
         if title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        if let Some((_, id)) = title.split_once(" {#") {
+            anchors.push(id.trim_end_matches('}').to_owned());
             continue;
         }
         let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
