@@ -86,7 +86,9 @@ async fn push<DB: Supported>(
     for statement in queues.push_sql(&push).await? {
         checked::<DB>(Purpose::Push, Ok(statement), tx).await?;
     }
-    Ok(push.elements.iter().map(|element| element.id).collect())
+    let mut ids: Vec<_> = push.elements.iter().map(|element| element.id).collect();
+    ids.rotate_left(usize::from(bandog_work::has_last(&push.elements)));
+    Ok(ids)
 }
 
 /// Implements the traits for a database.

@@ -257,8 +257,9 @@ impl Keeper {
                 Some(slot) => slot,
                 None => None,
             };
-            let Some((delivered, since)) = self.waiting.pop_front() else { return };
+            let Some((mut delivered, since)) = self.waiting.pop_front() else { return };
             let now = self.now();
+            delivered.age += now.since(since);
             let delivery = delivered.delivery();
             let Some(held) = self.held.get_mut(&delivery) else { continue };
             if held.is_over(now) {
@@ -267,7 +268,7 @@ impl Keeper {
             }
             held.begun = Some(now);
             let link = Link::new(&delivered, &self.shared, held.until.subscribe(), self.events.clone());
-            let waited = (delivered.attempt == 1).then(|| delivered.age + now.since(since));
+            let waited = (delivered.attempt == 1).then_some(delivered.age);
             let run = self.meters.began(waited);
             let handler = (self.start)(delivered.payload, link);
             self.running.spawn(async move {

@@ -45,7 +45,7 @@ pub use bandog_core::queues::{
 };
 
 #[doc(hidden)]
-pub use self::new::IntoPush;
+pub use self::new::{IntoPush, has_last};
 pub use self::{
     backoff::Backoff,
     delivery::Delivery,

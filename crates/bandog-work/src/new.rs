@@ -151,9 +151,15 @@ impl PushAll {
         self.each(|push| push.key(&key))
     }
 
-    /// Pushes one more element, which is ready when all others are done. While one of them is dead, it waits.
+    /// Pushes one more element of this queue, which is ready when all others are done. While one of them is dead, it waits. Its id
+    /// is the last one.
     pub fn then(self, last: Push) -> Self {
         let elements = self.elements.and_then(|mut elements| {
+            if last.shared.key != self.shared.key {
+                let [parts, last] = [&self.shared, &last.shared].map(|shared| shared.name().to_owned());
+                let message = format!("the last element is for the queue {last:?}, and the others are for {parts:?}");
+                return Err(Error::misused(message));
+            }
             let mut last = last.element?;
             last.waits_for = u32::try_from(elements.len()).map_err(|_| Error::misused("too many elements"))?;
             for element in &mut elements {
@@ -179,8 +185,22 @@ impl IntoFuture for PushAll {
     type IntoFuture = BoxFuture<'static, Result<Vec<Pushed>>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { sender::push(&self.shared, self.elements?).await })
+        Box::pin(async move {
+            let elements = self.elements?;
+            let has_last = has_last(&elements);
+            let mut pushed = sender::push(&self.shared, elements).await?;
+            if has_last && !pushed.is_empty() {
+                pushed.rotate_left(1);
+            }
+            Ok(pushed)
+        })
     }
+}
+
+/// Whether the first element is that of [`PushAll::then`].
+#[doc(hidden)]
+pub fn has_last(elements: &[NewElement]) -> bool {
+    elements.first().is_some_and(|element| element.waits_for > 0)
 }
 
 /// An element that has no id yet.

@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) deliveries: u32,
     pub(crate) backoff: Backoff,
     pub(crate) drain: Duration,
+    /// Whether an element whose handler was begun is dead when its workers end, and is not handed back.
+    pub(crate) begins_once: bool,
 }
 
 impl Options {

@@ -10,6 +10,7 @@ use bandog_core::{
 use bandog_sync::Client;
 use futures_util::future::BoxFuture;
 use serde::de::IgnoredAny;
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 use crate::{
     Delivery, Push, results,
@@ -21,6 +22,8 @@ use crate::{
 const WITHIN: Duration = Duration::from_secs(5);
 /// The time for which a result is kept after a call: the caller may have gone.
 const KEEP: Duration = Duration::from_secs(60);
+/// The time for which a call whose time is over asks whether it was begun.
+const GIVE_UP: Duration = Duration::from_secs(1);
 /// The lease of a call on a server.
 const LEASE: Duration = Duration::from_secs(5);
 
@@ -94,23 +97,23 @@ impl RemoteCalls {
         encoded.map_err(|error| CallError::Store(Error::misused(error.to_string()).at(&self.queue.key)))?;
         let begun = self.queue.clock().now();
         let left = || self.within.saturating_sub(self.queue.clock().now().since(begun));
-        let push = Push::new(&self.queue, Ok(payload)).keep_result(self.within + KEEP);
-        let pushed = tokio::time::timeout(left(), push.into_future()).await;
-        let id = match pushed {
-            Ok(pushed) => pushed.map_err(CallError::Store)?.id,
-            Err(_) => {
-                let late = Error::unavailable("the store has not answered in time").ambiguous();
-                return Err(CallError::Store(late.at(&self.queue.key)));
-            }
+        let late = || {
+            let late = Error::unavailable("the store has not answered in time").ambiguous();
+            CallError::Store(late.at(&self.queue.key))
         };
-        let mut cancel = Cancel { queue: self.queue.clone(), id, is_ended: false };
-        let waited = results::wait(&self.queue, id, left()).await.map_err(CallError::Store)?;
-        let outcome = match waited {
+        let push = Push::new(&self.queue, Ok(payload)).keep_result(self.within + KEEP);
+        let mut cancel = timeout(left(), self.push(push)).await.map_err(|_| late())?.map_err(CallError::Store)?;
+        let waited = timeout(left() + GIVE_UP, results::wait(&self.queue, cancel.id, left())).await;
+        let outcome = match waited.map_err(|_| late())?.map_err(CallError::Store)? {
             Some(outcome) => Ok(outcome),
-            None => self.give_up(id).await.map_err(CallError::Store)?,
+            None => {
+                let given_up = timeout(GIVE_UP, self.give_up(cancel.id)).await;
+                given_up.map_err(|_| late())?.map_err(CallError::Store)?
+            }
         };
         cancel.is_ended = true;
         match outcome {
+            Ok(Outcome::Done(bytes)) if bytes == TOO_LATE => Err(CallError::NoServer),
             Ok(Outcome::Done(bytes)) => {
                 decode::<Result<R, E>, _>(&TextJson, &bytes).map_err(CallError::Store)?.map_err(CallError::Refused)
             }
@@ -121,6 +124,21 @@ impl RemoteCalls {
             Ok(Outcome::Cancelled) => Err(CallError::NoServer),
             Err(Begun) => Err(CallError::Late),
         }
+    }
+
+    /// Pushes a call. If the caller has gone meanwhile, the call is cancelled.
+    async fn push(&self, push: Push) -> Result<Cancel> {
+        let runtime = Handle::try_current().map_err(|_| {
+            Error::misused("remote services need a Tokio runtime; call this in one").at(&self.queue.key)
+        })?;
+        let (queue, (reply, answer)) = (self.queue.clone(), oneshot::channel());
+        drop(runtime.spawn(async move {
+            let pushed = push.await;
+            // If nobody has the answer, its drop cancels.
+            let _ = reply.send(pushed.map(|pushed| Cancel { queue, id: pushed.id, is_ended: false }));
+        }));
+        let ended = || Error::unavailable("the runtime that called this has ended").ambiguous().at(&self.queue.key);
+        answer.await.map_err(|_| ended())?
     }
 
     /// Cancels a call whose time is over. Returns how it has ended, or that a server has begun it.
@@ -139,6 +157,9 @@ impl RemoteCalls {
 /// A server has begun the call.
 struct Begun;
 
+/// The result of a call that a server has not begun, because its time was over. Results in JSON have at least a byte.
+const TOO_LATE: &[u8] = &[];
+
 /// Cancels a call when it is dropped, unless it has ended.
 struct Cancel {
     queue: Arc<Shared>,
@@ -148,7 +169,7 @@ struct Cancel {
 
 impl Drop for Cancel {
     fn drop(&mut self) {
-        let Some(runtime) = tokio::runtime::Handle::try_current().ok().filter(|_| !self.is_ended) else { return };
+        let Some(runtime) = Handle::try_current().ok().filter(|_| !self.is_ended) else { return };
         let (queue, id) = (self.queue.clone(), self.id);
         drop(runtime.spawn(async move {
             // Otherwise the call ends by its deadline.
@@ -177,7 +198,8 @@ impl Service {
     }
 
     /// Serves calls with this number of slots, on the runtime of the caller. Calls whose time is over are not begun. A call
-    /// is begun once: it is not repeated if the server dies.
+    /// is begun once: it is not repeated if the server dies, and lost if the server is dropped or does not end it in the time of
+    /// [`Running::stop`].
     ///
     /// # Errors
     /// As [`ClientWork::work_queue`](crate::ClientWork::work_queue).
@@ -185,7 +207,7 @@ impl Service {
         let Self { name, dispatch } = self;
         let queue = Shared::new(client, name)?;
         let workers: Workers<Vec<u8>, Bytes> = Workers::new(&queue, Bytes, slots);
-        Ok(workers.lease(LEASE).deliveries(1).answer(move |delivery| serve_one(&dispatch, &delivery)))
+        Ok(workers.lease(LEASE).once().answer(move |delivery| serve_one(&dispatch, &delivery)))
     }
 }
 
@@ -202,7 +224,7 @@ fn serve_one(dispatch: &Dispatch, delivery: &Delivery<Vec<u8>>) -> Answered {
         Err(error) => return Box::pin(async move { Err(error.into()) }),
     };
     if delivery.age() > Duration::from_millis(within) {
-        return Box::pin(async { Err("the call came too late, and was not begun".into()) });
+        return Box::pin(async { Ok(TOO_LATE.to_vec()) }); // The caller has gone.
     }
     match dispatch(&method, delivery) {
         Some(answer) => answer,

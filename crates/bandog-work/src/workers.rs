@@ -29,7 +29,7 @@ impl<T, C: Codec> Workers<T, C> {
     pub(crate) fn new(shared: &Arc<Shared>, codec: C, slots: u32) -> Self {
         let (lease, drain) = (Duration::from_secs(30), Duration::from_secs(30));
         let backoff = Backoff::default();
-        let options = Options { slots, shared: None, lease, deliveries: 5, backoff, drain };
+        let options = Options { slots, shared: None, lease, deliveries: 5, backoff, drain, begins_once: false };
         Self { shared: shared.clone(), codec, options, types: PhantomData }
     }
 
@@ -55,6 +55,12 @@ impl<T, C: Codec> Workers<T, C> {
     /// The time for which [`Running::stop`] waits for handlers. Default: 30 s.
     pub fn drain(mut self, time: Duration) -> Self {
         self.options.drain = time;
+        self
+    }
+
+    /// Each element is begun once.
+    pub(crate) fn once(mut self) -> Self {
+        (self.options.deliveries, self.options.begins_once) = (1, true);
         self
     }
 

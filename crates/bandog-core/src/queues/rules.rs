@@ -132,7 +132,7 @@ pub fn take<R: Rows>(rows: &mut R, take: &Take, now: Now) -> Result<Taken, R::Er
     }
     wake(rows, now)?;
     let settings = rows.settings()?;
-    let (mut budget, wait) = budget(rows, &settings, take.at_most, now)?;
+    let (mut budget, mut wait) = budget(rows, &settings, take.at_most, now)?;
     let (limit, interval) = (budget, settings.rate.map(Pace::of));
     while budget > 0 && (taken.died as usize) < SIDE_WORK {
         let ready = rows.first(Phase::Ready, budget as usize)?;
@@ -161,7 +161,9 @@ pub fn take<R: Rows>(rows: &mut R, take: &Take, now: Now) -> Result<Taken, R::Er
         && limit > budget
     {
         let from = rows.next_delivery()?.max(now.wall);
-        rows.set_next_delivery(from.saturating_add(pace.interval.saturating_mul(u64::from(limit - budget))))?;
+        let next = from.saturating_add(pace.interval.saturating_mul(u64::from(limit - budget)));
+        rows.set_next_delivery(next)?;
+        wait = pace.allows(next.saturating_sub(now.wall)).1;
     }
     taken.has_more = limit == take.at_most && budget == 0 && !rows.first(Phase::Ready, 1)?.is_empty();
     taken.next = next(rows, wait, now)?.filter(|_| !settings.is_paused);
@@ -203,9 +205,8 @@ fn budget<R: Rows>(
     let Some(rate) = settings.rate else { return Ok((budget, None)) };
     let pace = Pace::of(rate);
     let ahead = rows.next_delivery()?.saturating_sub(now.wall);
-    let allowed = u64::from(pace.burst).saturating_sub(ahead.div_ceil(pace.interval));
-    let wait = (ahead + pace.interval).saturating_sub(pace.interval.saturating_mul(u64::from(pace.burst)));
-    Ok((budget.min(u32::try_from(allowed).unwrap_or(u32::MAX)), (allowed == 0).then_some(wait)))
+    let (allowed, wait) = pace.allows(ahead);
+    Ok((budget.min(u32::try_from(allowed).unwrap_or(u32::MAX)), wait))
 }
 
 /// How a rate is kept: in no period are more elements delivered than it says.
@@ -224,6 +225,15 @@ impl Pace {
         let burst = (deliveries / 50).max(1);
         let spread = u64::from(deliveries - burst) + 1;
         Self { burst, interval: micros(rate.per).div_ceil(spread).max(1) }
+    }
+
+    /// The number of elements that can be delivered now, and if it is 0, the time in µs until one can be. `ahead`: the time in µs
+    /// until the next delivery, if they were spread evenly.
+    fn allows(self, ahead: u64) -> (u64, Option<u64>) {
+        let allowed = u64::from(self.burst).saturating_sub(ahead.div_ceil(self.interval));
+        let wait =
+            ahead.saturating_add(self.interval).saturating_sub(self.interval.saturating_mul(u64::from(self.burst)));
+        (allowed, (allowed == 0).then_some(wait))
     }
 }
 

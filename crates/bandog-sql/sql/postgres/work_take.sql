@@ -25,9 +25,7 @@ with clock as materialized (
             case when q.concurrency is not null then q.concurrency - (select count(*) from (
                 select from bandog_work e where e.queue = (select number from q) and e.phase = 3
                 limit (select concurrency from q)) taken) end,
-            case when q.deliveries is not null then q.burst - (q.ahead + q.pace - 1) / q.pace end)) end as number,
-        case when q.deliveries is not null and q.burst - (q.ahead + q.pace - 1) / q.pace <= 0
-            then q.ahead + q.pace - q.pace * q.burst end as wait
+            case when q.deliveries is not null then q.burst - (q.ahead + q.pace - 1) / q.pace end)) end as number
     from q
 ), picked as materialized (
     select e.* from unnest($7::bigint[], $8::text[]) with ordinality f (at, id, number)
@@ -54,14 +52,17 @@ with clock as materialized (
     set next_delivery = greatest(w.next_delivery, clock.now) + q.pace * (select count(*) from taken)
     from q, clock where w.number = (select number from q) and q.deliveries is not null and (select count(*) from taken) > 0
 )
-select coalesce(q.is_limited and not $9::bool, false), coalesce(q.is_paused, false), coalesce(b.number < $2::bigint, false), b.wait,
+select coalesce(q.is_limited and not $9::bool, false), coalesce(q.is_paused, false), coalesce(b.number < $2::bigint, false),
+    case when q.deliveries is not null and q.burst - (q.ahead + q.pace * p.number + q.pace - 1) / q.pace <= 0
+        then q.ahead + q.pace * (p.number + 1) - q.pace * q.burst end,
     array(select id::text from picked where attempt >= $4::bigint),
     (select count(*) from picked) = $2::bigint and exists (
         select from bandog_work w where w.queue = (select number from q) and w.phase = 0
             and (w.rank, w.at, w.id) > ((select rank from last), (select at from last), (select id from last))),
     clock.now, t.place, t.id::text, t.fence, t.attempt::bigint, y.payload, t.age, y.error, t.rank::bigint, t.at,
     (extract(epoch from clock_timestamp()) * 1000000)::bigint - clock.now
-from clock left join q on true left join budget b on true left join taken t on true
+from clock cross join (select count(*) as number from taken) p left join q on true left join budget b on true
+    left join taken t on true
     left join (select id, payload, error from bandog_work_body where queue = (select number from q)
         and id = any(array(select id from taken))) y on y.id = t.id
 order by t.place

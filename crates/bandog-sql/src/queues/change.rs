@@ -18,6 +18,9 @@ use crate::{
     channel::Channel, client::Statement, context::Context, fault::Fault, job::Query, session::Link, value::Parameter,
 };
 
+/// Maximum number of rows that a report of workers removes because they need not be kept any more.
+const MAX_OLD: i64 = 5000;
+
 /// Changes a queue.
 pub(super) struct Changing {
     pub(super) queue: Key,
@@ -136,7 +139,7 @@ impl Call<'_> {
         self.create().await?;
         let texts = &self.context.work.postgres;
         let queue = self.queue.as_str();
-        self.link.query(&texts.forget, &[&queue, &0_i64]).await?;
+        self.link.query(&texts.forget, &[&queue, &0_i64, &MAX_OLD]).await?;
         let (id, text) = (format!("{:016x}", worker.id), write_worker_row(worker));
         self.link.query(&texts.worker, &[&queue, &id, &text.as_bytes(), &keep]).await?;
         Ok(0)

@@ -33,8 +33,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MIN_CHECK: Duration = Duration::from_millis(10);
 /// A client that uses more queues forgets what it knows of all.
 const MAX_QUEUES: usize = 10_000;
-/// Number of pushes after which a client removes what the queue need not keep any more.
-const PUSHES: u32 = 50;
+/// The number of rows that a queue may keep for a time, after which a client removes those that are over.
+const KEPT: u32 = 150;
+/// How many of them one statement removes: more than were added, because transactions of programs add rows, too.
+const REMOVED: std::ops::RangeInclusive<u32> = 100..=5000;
 /// The position before all elements.
 const START: (i64, ElementId) = (-1, ElementId { client: 0, number: 0 });
 
@@ -83,8 +85,8 @@ pub(crate) struct Hints {
     checked: Option<Instant>,
     /// When the next lease ends, as far as it is known.
     next_lease: Option<i64>,
-    /// The pushes since rows were last removed, and when this was.
-    pushes: u32,
+    /// The rows that may have been added since rows were last removed, and when this was.
+    added: u32,
     forgotten: Option<Instant>,
     kept: i64,
 }
@@ -101,7 +103,7 @@ impl Default for Hints {
             leases: 0,
             checked: None,
             next_lease: None,
-            pushes: 0,
+            added: 0,
             forgotten: None,
             kept: 0,
         }
@@ -203,15 +205,17 @@ impl Hints {
         (self.floors, self.delayed) = ([START; RANKS], 0);
     }
 
-    /// Whether it is time to remove what the queue need not keep any more, and where to begin. Counts one push.
-    pub(crate) fn forgets(&mut self) -> Option<i64> {
-        self.pushes += 1;
+    /// Whether it is time to remove what the queue need not keep any more: where to begin, and how many rows at most. Counts
+    /// the rows that may be added.
+    pub(crate) fn forgets(&mut self, added: usize) -> Option<(i64, i64)> {
+        self.added = self.added.saturating_add(u32::try_from(added).unwrap_or(u32::MAX));
         let is_due = self.forgotten.is_none_or(|last| last.elapsed() >= INTERVAL);
-        if !is_due && self.pushes < PUSHES {
+        if !is_due && self.added < KEPT {
             return None;
         }
-        (self.pushes, self.forgotten) = (0, Some(Instant::now()));
-        Some(if is_due { 0 } else { self.kept })
+        let most = self.added.saturating_mul(4).clamp(*REMOVED.start(), *REMOVED.end());
+        (self.added, self.forgotten) = (0, Some(Instant::now()));
+        Some((if is_due { 0 } else { self.kept }, i64::from(most)))
     }
 
     /// Records that no row until this time is left.

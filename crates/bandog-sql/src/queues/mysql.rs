@@ -23,11 +23,12 @@ pub(super) use self::statements::{push as push_statements, settle as settle_stat
 use self::transaction::Transaction;
 use super::{
     elements::{id_bytes, read_id, take_numbers},
-    hints::Hints,
     time::micros,
 };
 use crate::{client::Statement, context::Context, fault::Fault, row::Row, session::Link, value::Parameter};
 
+/// A number of rows of which some are always removed.
+const MAX_OLD: usize = 1000;
 /// Number of attempts at a transaction whose queue has no row yet.
 const ATTEMPTS: u32 = 3;
 
@@ -65,9 +66,7 @@ pub(super) async fn push(link: &Link, context: &Context, push: &Push) -> Result<
     let first: [Statement<'_>; 1] = [(&context.work.mysql.remember, &remember)];
     let (mut transaction, [rows]) = begin_or_create(link, context, &push.queue, false, first).await?;
     transaction.view.known_push = !rows.first().ok_or(Fault::Broken(None))?.try_get::<bool>(0)?;
-    if context.work.hints.change(&push.queue, Hints::forgets).is_some() {
-        transaction.find_old().await?;
-    }
+    transaction.find_old(context, super::push::rows_of(push)).await?;
     let mut once = BTreeMap::new();
     for element in &push.elements {
         if let Some(id) = &element.once {
@@ -281,6 +280,7 @@ pub(super) async fn settle(
     let Some((mut transaction, [rows])) = begun else { return Ok(absent) };
     let found = transaction.load(&rows)?;
     transaction.lock_around(&found).await?;
+    transaction.find_old(context, settles.len()).await?;
     let now = transaction.view.times();
     let settled = done(rules::settle(&mut transaction.view, settles, now));
     transaction.commit().await?;
@@ -306,7 +306,7 @@ pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: 
         transaction.lock(&ids).await?;
     }
     if let Change::Worker(..) = change {
-        transaction.find_old().await?;
+        transaction.find_old(context, MAX_OLD).await?;
     }
     if let Change::Retry(ids) | Change::Remove(ids) = change {
         transaction.lock(ids).await?;

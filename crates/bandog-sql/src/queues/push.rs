@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Result,
+    Key, Result,
     queues::{ElementId, NewElement, Push, Pushed},
 };
 
@@ -86,9 +86,7 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
     if elements.is_empty() {
         return Ok(Vec::new());
     }
-    if let Some(from) = context.work.hints.change(&push.queue, super::hints::Hints::forgets) {
-        forget(link, context, push, from).await?;
-    }
+    forget(link, context, &push.queue, rows_of(push)).await?;
     let (json, channel) = (to_json(&elements, false), Channel::of_queue(&push.queue).to_string());
     let payloads: Vec<&[u8]> = elements.iter().map(|element| element.payload.as_slice()).collect();
     let keys: BTreeSet<&str> = elements.iter().filter_map(|element| element.order_key.as_deref()).collect();
@@ -120,13 +118,20 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
     Err(Fault::Broken(None))
 }
 
-/// Removes what the queue need not keep any more.
-pub(super) async fn forget(link: &Link, context: &Context, push: &Push, from: i64) -> Result<(), Fault> {
-    let rows = link.query(&context.work.postgres.forget, &[&push.queue.as_str(), &from]).await?;
+/// The rows that the queue keeps for a time because of a push: itself, its ids of `once`, and later the results.
+pub(super) fn rows_of(push: &Push) -> usize {
+    let of = |element: &NewElement| usize::from(element.once.is_some()) + usize::from(element.keep_result.is_some());
+    1 + push.elements.iter().map(of).sum::<usize>()
+}
+
+/// Removes what the queue need not keep any more, once in a while. `added`: the rows that may be added.
+pub(super) async fn forget(link: &Link, context: &Context, queue: &Key, added: usize) -> Result<(), Fault> {
+    let Some((from, most)) = context.work.hints.change(queue, |hints| hints.forgets(added)) else { return Ok(()) };
+    let rows = link.query(&context.work.postgres.forget, &[&queue.as_str(), &from, &most]).await?;
     let row = rows.first().ok_or(Fault::Broken(None))?;
     let (now, removed): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    if removed < 100 {
-        context.work.hints.change(&push.queue, |hints| hints.forgot(now));
+    if removed < most {
+        context.work.hints.change(queue, |hints| hints.forgot(now));
     }
     Ok(())
 }

@@ -96,6 +96,8 @@ impl Query for Settlement {
             return Ok(Vec::new());
         }
         tables::ensure(link, context).await?;
+        // Each element was pushed, maybe in a transaction of the program, which removes nothing.
+        super::push::forget(link, context, &self.queue, self.settles.len()).await?;
         let gives_back = |settle: &Settle| matches!(settle.end, SettleEnd::Retry(..) | SettleEnd::HandBack);
         if self.settles.iter().any(gives_back) {
             context.work.hints.change(&self.queue, super::hints::Hints::reset);

@@ -81,8 +81,14 @@ impl Keeper {
         };
         // A handler that does not get to its next await keeps its element until the lease ends.
         if timeout(ABORT, aborted).await.is_ok() {
-            let left: Vec<_> = self.held.keys().copied().collect();
-            left.into_iter().for_each(|delivery| self.end(delivery, SettleEnd::HandBack.into()));
+            let left: Vec<_> = self.held.iter().map(|(delivery, held)| (*delivery, held.begun.is_some())).collect();
+            for (delivery, was_begun) in left {
+                let end = match was_begun && self.options.begins_once {
+                    true => SettleEnd::Fail("the program has ended while it worked on this".into()),
+                    false => SettleEnd::HandBack,
+                };
+                self.end(delivery, end.into());
+            }
         }
         self.held.clear();
         let limit = self.shared.timeout() * 2;

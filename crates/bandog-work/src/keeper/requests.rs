@@ -90,6 +90,8 @@ impl Keeper {
         if self.failures > 0 {
             tracing::info!(queue = self.shared.name(), "workers take elements again");
         }
+        // There may be more than it has asked for: the next one is sent as soon as there is room.
+        let is_full = self.unanswered.as_ref().is_some_and(|(take, _)| taken.elements.len() >= take.at_most as usize);
         let is_first = !self.has_begun;
         (self.unanswered, self.failures, self.has_begun) = (None, 0, true);
         self.meters.died(taken.died);
@@ -101,7 +103,8 @@ impl Keeper {
             );
         }
         let until = certain(begun, self.options.lease);
-        for delivered in taken.elements {
+        for mut delivered in taken.elements {
+            delivered.age += now.since(begun);
             self.held.insert(delivered.delivery(), Held::new(&delivered, until));
             self.waiting.push_back((delivered, now));
         }
@@ -111,7 +114,7 @@ impl Keeper {
             _ => SILENT_POLL,
         };
         // A push between the first take and the subscription is found by another take.
-        self.take_at = match taken.has_more || is_first {
+        self.take_at = match taken.has_more || is_first || is_full {
             true => now,
             // All programs know the same time, and should not come together.
             false => {

@@ -217,3 +217,25 @@ async fn a_take_that_was_answered_late_is_not_believed_for_longer_than_its_lease
     wire.drop_requests(false);
     work.ends(1, &queue, [first, second]).await;
 }
+
+/// One slot is full after each take. The next push wakes it nevertheless.
+#[tokio::test]
+async fn each_push_wakes_a_worker_with_one_slot() {
+    let server = RedisServer::start();
+    let (queue, work) = (queue(&server).await, Work::default());
+    let of_workers = work.clone();
+    let workers = bandog::connect(server.url()).await.unwrap().work_queue("orders").unwrap().workers(1);
+    let workers = workers.run(move |delivery: Delivery<String>| {
+        of_workers.done(&delivery);
+        async { Ok::<_, std::io::Error>(()) }
+    });
+    let begun = std::time::Instant::now();
+    for number in 0..200 {
+        let name = number.to_string();
+        queue.push(&name).await.unwrap();
+        eventually_async(SOON, async || work.has_done(&name)).await;
+    }
+    // With polls alone it needs 100 s on average.
+    assert!(begun.elapsed() < SECOND * 60, "{:?}", begun.elapsed());
+    workers.stop().await.unwrap();
+}

@@ -83,7 +83,9 @@ async fn a_batch_has_an_end() {
     let (queue, other) = queues();
     let seen = Seen::default();
     let parts = ["a", "b", "c"].map(str::to_owned);
-    queue.push_all(&parts).then(queue.push("end")).await.unwrap();
+    let pushed = queue.push_all(&parts).then(queue.push("end")).await.unwrap();
+    let last = queue.find(pushed[3].id).await.unwrap().unwrap();
+    assert_eq!((pushed.len(), last.phase, last.payload.as_slice()), (4, Phase::Blocked, &b"\"end\""[..]));
     let workers = other.workers(3).backoff(Backoff::fixed(SECOND).unwrap()).run({
         let seen = seen.clone();
         move |delivery: Delivery<String>| {
@@ -100,6 +102,7 @@ async fn a_batch_has_an_end() {
 #[tokio::test(start_paused = true)]
 async fn bad_input_is_refused_before_anything_is_pushed() {
     let (queue, _) = queues();
+    let elsewhere: WorkQueue<String> = Store::new().client().work_queue("other").unwrap();
     let kinds = [
         queue.push("a").priority(10).await,
         queue.push("a").once("", SECOND).await,
@@ -107,6 +110,7 @@ async fn bad_input_is_refused_before_anything_is_pushed() {
         queue.push("a").key("").await,
         queue.push("a").after(Duration::MAX).await,
         queue.push(&"x".repeat(2 << 20)).await,
+        queue.push_all::<String>(&["a".to_owned()]).then(elsewhere.push("b")).await.map(|all| all[0]),
     ];
     for refused in kinds {
         let error = refused.unwrap_err();

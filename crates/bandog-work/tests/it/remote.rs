@@ -147,3 +147,47 @@ async fn lost_calls_leave_nothing() {
     eventually_async(SECOND * 60, async || queue.status().await.unwrap().count(Phase::Dead) == 0).await;
     server.stop().await.unwrap();
 }
+
+/// The call of a server that ends is lost: another server does not begin it again.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_begun_once_also_if_its_server_is_dropped() {
+    let store = Store::new();
+    let shops = [Shop::default(), Shop::default()];
+    let begun = [shops[0].begun.clone(), shops[1].begun.clone()];
+    let all = || begun.iter().map(|begun| begun.load(Ordering::SeqCst)).sum::<u32>();
+    let [first, second] = shops.map(|shop| StockService::of(shop).serve(&store.client(), 1).unwrap());
+    let client = StockClient::over(&store.client()).unwrap().within(SECOND * 600);
+    let call = tokio::spawn(async move { client.endless().await });
+    eventually_async(SECOND * 60, async || all() == 1).await;
+    let (runs, other) = if begun[0].load(Ordering::SeqCst) == 1 { (first, second) } else { (second, first) };
+    drop(runs);
+    let error = call.await.unwrap().unwrap_err();
+    assert!(matches!(&error, CallError::Lost(error) if error.contains("has ended")), "{error}");
+    tokio::time::sleep(SECOND * 60).await;
+    assert_eq!(all(), 1);
+    other.stop().await.unwrap();
+}
+
+/// Also calls that wait in the program for a free slot.
+#[tokio::test(start_paused = true)]
+async fn no_call_is_begun_after_its_time() {
+    let store = Store::new();
+    let server = StockService::of(Shop::default()).serve(&store.client(), 1).unwrap();
+    let client = StockClient::over(&store.client()).unwrap().within(SECOND / 10);
+    client.double(1).await.unwrap(); // It takes elements in advance now.
+    let ends = join_all((0..10).map(|_| client.double(30))).await;
+    assert!(ends.iter().filter(|end| end.is_ok()).count() >= 3, "{ends:?}");
+    assert!(ends.iter().any(|end| matches!(end, Err(CallError::NoServer))), "{ends:?}");
+    server.stop().await.unwrap();
+    // A caller that has died cancels nothing.
+    let calls: WorkQueue<(String, u64, ())> = store.client().work_queue("stock.v1").unwrap();
+    calls.push(&("nothing".to_owned(), 100, ())).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let shop = Shop::default();
+    let begun = shop.begun.clone();
+    let server = StockService::of(shop).serve(&store.client(), 1).unwrap();
+    let left = async || calls.status().await.unwrap().counts.values().sum::<u64>();
+    eventually_async(SECOND * 60, async || left().await == 0).await;
+    assert_eq!(begun.load(Ordering::SeqCst), 0);
+    server.stop().await.unwrap();
+}

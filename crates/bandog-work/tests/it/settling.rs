@@ -236,6 +236,12 @@ async fn limits_and_pauses_hold_for_all_workers() {
     queue.push_all(&names).await.unwrap();
     empty(&queue).await;
     assert!((SECOND * 28..SECOND * 40).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    // Much faster than the polls.
+    queue.limit_rate(Some(Rate { deliveries: 20.try_into().unwrap(), per: SECOND })).await.unwrap();
+    let begun = Instant::now();
+    queue.push_all(&names).await.unwrap();
+    empty(&queue).await;
+    assert!((SECOND..SECOND * 3).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     ours.stop().await.unwrap();
     theirs.stop().await.unwrap();
 }

@@ -73,20 +73,24 @@ rings = false
 
 -- The number of elements that the settings allow, and the time until the rate allows one.
 local limits = redis.call('HMGET', settings, 'paused', 'concurrency', 'deliveries', 'per', 'next')
-local is_paused, budget, wait, interval = limits[1], at_most, nil, nil
+local is_paused, budget, wait, interval, burst = limits[1], at_most, nil, nil, nil
 local next_delivery = math.max(tonumber(limits[5] or '0'), now)
+-- The number of elements that the rate allows. If it is 0, `wait` is the time until it allows one.
+local function allowed()
+    local ahead = next_delivery - now
+    local number = math.max(0, burst - math.ceil(ahead / interval))
+    wait = number == 0 and math.max(0, ahead + interval - interval * burst) or nil
+    return number
+end
 if is_paused then
     budget = 0
 else
     if limits[2] then budget = math.max(0, math.min(budget, limits[2] - redis.call('ZCARD', taken))) end
     if limits[3] then
         local deliveries = tonumber(limits[3])
-        local burst = math.max(1, math.floor(deliveries / 50))
+        burst = math.max(1, math.floor(deliveries / 50))
         interval = math.max(1, math.ceil(limits[4] / (deliveries - burst + 1)))
-        local ahead = next_delivery - now
-        local allowed = math.max(0, burst - math.ceil(ahead / interval))
-        if allowed == 0 then wait = math.max(0, ahead + interval - interval * burst) end
-        budget = math.min(budget, allowed)
+        budget = math.min(budget, allowed())
     end
 end
 
@@ -139,7 +143,11 @@ if #ids > 0 then
     keep(remembered_as, take .. table.concat(ids), after(now, 300000000))
     -- Fences are times. They rise for a day also if the clock of the server is set back.
     redis.call('SET', last_fence, digits(fence), 'PX', 86400000)
-    if interval then redis.call('HSET', settings, 'next', digits(after(next_delivery, interval * #ids))) end
+    if interval then
+        next_delivery = after(next_delivery, interval * #ids)
+        redis.call('HSET', settings, 'next', digits(next_delivery))
+        allowed()
+    end
     flush()
 end
 forget(SIDE_WORK)

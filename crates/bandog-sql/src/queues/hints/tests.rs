@@ -59,8 +59,9 @@ fn leases_are_checked_when_one_ends() {
 #[test]
 fn rows_are_removed_once_in_a_while() {
     let mut hints = Hints::default();
-    assert_eq!(hints.forgets(), Some(0));
+    assert_eq!(hints.forgets(1), Some((0, 100)));
     hints.forgot(7);
-    let calls: Vec<_> = (0..PUSHES).map(|_| hints.forgets()).collect();
-    assert_eq!(calls.iter().filter(|from| **from == Some(7)).count(), 1, "{calls:?}");
+    let calls: Vec<_> = (0..KEPT).map(|_| hints.forgets(1)).collect();
+    assert_eq!(calls.iter().filter(|call| **call == Some((7, 600))).count(), 1, "{calls:?}");
+    assert_eq!(hints.forgets(2000), Some((7, 5000)), "more than were added");
 }

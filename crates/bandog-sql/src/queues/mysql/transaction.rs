@@ -26,6 +26,8 @@ use crate::{client::Statement, context::Context, fault::Fault, row::Row, session
 
 /// The number of the locks of keys.
 const LOCKS: u64 = 256;
+/// Maximum number of rows that one transaction removes because they need not be kept any more.
+const MAX_OLD: i64 = 1000;
 /// The number of columns of an element.
 const COLUMNS: usize = 15;
 
@@ -150,9 +152,11 @@ impl<'t> Transaction<'t> {
         self.old.push((kind, name.to_vec()));
     }
 
-    /// Locks rows that the queue need not keep any more.
-    pub(super) async fn find_old(&mut self) -> Result<(), Fault> {
-        let rows = self.query(&self.texts.old, &[]).await?;
+    /// Locks rows that the queue need not keep any more, once in a while. `added`: the rows that may be added.
+    pub(super) async fn find_old(&mut self, context: &Context, added: usize) -> Result<(), Fault> {
+        let forgets = context.work.hints.change(self.queue, |hints| hints.forgets(added));
+        let Some((_, most)) = forgets else { return Ok(()) };
+        let rows = self.query(&self.texts.old, &[&most.min(MAX_OLD)]).await?;
         for row in &rows {
             self.old.push((row.try_get(0)?, row.try_get::<&[u8]>(1)?.to_vec()));
         }
