@@ -8,98 +8,59 @@ mod check;
 mod context;
 mod drain;
 mod history;
-mod report;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 use std::{io, process::ExitCode, time::Duration};
 
-use bandog::ConnectOptions;
+use bandog::Result;
 
-pub(crate) use self::{args::GridArgs, worker::run as work};
+pub(crate) use self::args::GridArgs;
 use self::{
-    history::{History, Kind, OBJECTS, Object},
-    report::Report,
+    check::check,
+    history::{History, Kind, OBJECTS, Object, Objects},
+    worker::Calls,
 };
 use crate::{
+    calls::{self, Figures, Played, Plays, Recorded, Report},
     fault::FaultKind,
-    history::{Files, Log},
-    nemesis::Nemesis,
-    plan::TIMEOUT,
-    run::{directory, end_workers, print_missing, storm},
-    settings::StoreKind,
+    nemesis::Target,
+    settings::{StoreKind, WorkerArgs},
     test_store::{Purpose, TestStore},
-    worker_pool::{Size, WorkerPool},
 };
 
-/// Timeout for the end of the workers. On a memory store, the worker also reads all objects, and waits for the leases of
+/// How objects are played. At the end, the worker of a memory store also reads all objects, and waits for the leases of
 /// clients whose runtime has ended.
-const END_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Traffic on objects.
-const PURPOSE: Purpose = Purpose { keeps: true, movable };
+const PLAYS: Plays = Plays {
+    role: "grid-worker",
+    purpose: Purpose { keeps: true, movable },
+    kinds: FaultKind::of_objects,
+    target: Target::LOCKS,
+    ends_within: Duration::from_secs(120),
+};
 
 /// Makes one run for each store, and prints the reports.
 pub(crate) fn run(args: &GridArgs) -> ExitCode {
-    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
-    let mut is_well = true;
-    for store in args.stores() {
-        match run_on(store, seed, args) {
-            Ok(report) => {
-                report.print(args.json);
-                is_well &= report.is_well();
-            }
-            Err(error) => {
-                eprintln!("storm: {store}: {error}");
-                is_well = false;
-            }
-        }
-    }
-    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    calls::run_each(args.stores(), &args.plays, |store, seed| run_on(store, seed, args))
+}
+
+/// Runs a worker process.
+pub(crate) fn work(args: &WorkerArgs) -> Result<()> {
+    calls::run::<Calls>(args)
 }
 
 fn run_on(store: StoreKind, seed: u64, args: &GridArgs) -> io::Result<Report> {
-    let (dir, keep) = directory(store, args.keep.as_deref())?;
-    let files = Files::in_dir(&dir);
-    let test_store = TestStore::open(store, &dir, PURPOSE);
-    let kinds = FaultKind::of_objects(store, args.profile);
-    let probes = test_store.probes();
-    let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, "grid-worker", &[], false);
-    let mut nemesis = Nemesis::new(kinds.clone(), seed, &pool.store);
-    let mut wrong = Vec::new();
-    let mut faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
-    print_missing(&kinds, &faults);
-    end_workers(&mut pool, END_TIMEOUT, &mut wrong);
-    let is_memory = matches!(pool.store, TestStore::Memory);
-    if !is_memory {
-        let before = History::read(&files, &pool.lives, &[], false)?;
-        drain_from_here(&pool.store, &files, &before).unwrap_or_else(|error| wrong.push(error.to_string()));
-    }
-    faults.extend(probes.iter().flat_map(|probe| probe.faults(&faults)).collect::<Vec<_>>());
-    let log = Log::open(&files.faults())?;
-    faults.iter().for_each(|fault| log.write(fault));
-    let mut history = History::read(&files, &pool.lives, &faults, is_memory)?;
-    history.left = left(&pool.store);
+    let mut played = Played::play(PLAYS, store, seed, args.ops, &args.plays)?;
+    played.drain(async |client, played| {
+        let before = Recorded::<Objects>::read(&played.files, &[], &[], false).expect("the history can be read");
+        drain::drain(client, &played.files, &before.calls, || has_taken(&played.pool.store)).await;
+    });
+    let mut history = History::of(played.read()?);
+    history.left = left(&played.pool.store);
     history.relays = store == StoreKind::Cluster;
-    let mut report = Report::new(store, seed, &history, wrong);
-    drop(pool);
-    if keep || !report.is_well() {
-        report.kept = Some(dir);
-    } else {
-        std::fs::remove_dir_all(&dir)?;
-    }
-    Ok(report)
-}
-
-/// Reads all objects from this process.
-fn drain_from_here(store: &TestStore, files: &Files, before: &History) -> bandog::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let client = ConnectOptions::parse(store.url())?.timeout(TIMEOUT).connect().await?;
-        drain::drain(&client, files, before, || has_taken(store)).await;
-        client.close().await
-    })
+    let messages = history.subscriptions.values().map(|subscription| subscription.events.len()).sum();
+    played.report(Figures::of("grid", &history.recorded, ("messages", messages), check(&history)))
 }
 
 /// Whether an element is taken at a server.

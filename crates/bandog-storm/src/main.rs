@@ -6,6 +6,7 @@
 //! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
 
 mod args;
+mod calls;
 mod check;
 mod exits;
 mod fault;

@@ -37,10 +37,25 @@ pub(crate) struct Harm {
     length: Duration,
 }
 
+/// The traffic that the faults disturb.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    /// The ttl or the lease of the clients: faults of one client last for a multiple of it.
+    pub(crate) ttl: Duration,
+    /// The table that the fault `TableLocked` locks.
+    pub(crate) table: &'static str,
+}
+
+impl Target {
+    /// Traffic on locks.
+    pub(crate) const LOCKS: Self = Self { ttl: TTL, table: "bandog_lease" };
+}
+
 /// Chooses, injects and removes faults.
 #[derive(Debug)]
 pub(crate) struct Nemesis {
     kinds: Vec<FaultKind>,
+    target: Target,
     random: fastrand::Rng,
     /// The ports of the masters that are expected, and the time at which they were last seen.
     masters: (BTreeSet<u16>, Nanos),
@@ -49,9 +64,9 @@ pub(crate) struct Nemesis {
 }
 
 impl Nemesis {
-    pub(crate) fn new(kinds: Vec<FaultKind>, seed: u64, store: &TestStore) -> Self {
+    pub(crate) fn new(kinds: Vec<FaultKind>, seed: u64, target: Target, store: &TestStore) -> Self {
         let masters = (store.masters().unwrap_or_default(), now());
-        Self { kinds, random: fastrand::Rng::with_seed(seed), masters, broken: Vec::new() }
+        Self { kinds, target, random: fastrand::Rng::with_seed(seed), masters, broken: Vec::new() }
     }
 
     /// Whether there are no faults to inject.
@@ -152,7 +167,9 @@ impl Nemesis {
             FaultKind::SentinelKilled | FaultKind::SentinelStopped => 0.2 + 1.5 * self.random.f64(),
             FaultKind::Full | FaultKind::RightMissing => 0.2 + 1.5 * self.random.f64(),
         };
-        TTL.mul_f64(ttls)
+        // A server must not be stopped for so long that another one takes over.
+        let ttl = if kind.is_of_one_client() { self.target.ttl } else { TTL };
+        ttl.mul_f64(ttls)
     }
 
     /// Injects the fault. Returns false if the fault was not possible.
@@ -208,7 +225,7 @@ impl Nemesis {
                 return change_rights(pool, harm.victim, &right);
             }
             FaultKind::RuntimeEnded => order(pool, slot, &format!("end {}", harm.client)),
-            FaultKind::TableLocked => return pool.store.other_server().lock_table(harm.length),
+            FaultKind::TableLocked => return pool.store.other_server().lock_table(self.target.table, harm.length),
             FaultKind::MasterKilled
             | FaultKind::MasterStopped
             | FaultKind::Failover

@@ -14,7 +14,7 @@ use crate::{
     check::{self, History},
     fault::{Fault, FaultKind},
     history::{Files, Log, nanos, now},
-    nemesis::Nemesis,
+    nemesis::{Nemesis, Target},
     plan::{Kind, RESOURCES, TIMEOUT},
     report::Summary,
     settings::{Profile, StoreKind},
@@ -48,7 +48,7 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let probes = test_store.probes();
     let mut pool =
         WorkerPool::start(test_store, files.clone(), Size::of(store), seed, "worker", &traffic_kinds, evicts);
-    let mut nemesis = Nemesis::new(kinds.clone(), seed, &pool.store);
+    let mut nemesis = Nemesis::new(kinds.clone(), seed, Target::LOCKS, &pool.store);
     let mut wrong = Vec::new();
     let mut faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
     let traffic = start.elapsed();

@@ -1,10 +1,8 @@
 //! The options of `storm grid`.
 
-use std::path::PathBuf;
-
 use clap::{ValueEnum, builder::PossibleValuesParser, builder::TypedValueParser};
 
-use crate::settings::{Profile, StoreKind};
+use crate::{calls::PlayArgs, settings::StoreKind};
 
 /// Plays the data grid with random calls under faults, and checks the history of the calls.
 ///
@@ -26,18 +24,8 @@ pub(crate) struct GridArgs {
     /// Minimum number of calls on each store
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(super) ops: u64,
-    /// The seed of an earlier run, to repeat its calls and its faults. The scheduling of the threads is not repeated
-    #[arg(long, value_name = "S")]
-    pub(super) seed: Option<u64>,
-    /// The kinds of faults
-    #[arg(long, value_enum, default_value_t = Profile::Everything)]
-    pub(super) profile: Profile,
-    /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
-    #[arg(long, value_name = "DIR")]
-    pub(super) keep: Option<PathBuf>,
-    /// Prints one JSON object per store instead of the tables
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) plays: PlayArgs,
 }
 
 const EXAMPLES: &str = "Examples:

@@ -19,31 +19,22 @@
 //! A fault that loses data of the store excuses what was written shortly before it. These excuses are counted.
 
 mod elements;
-mod findings;
-mod losses;
 mod messages;
 mod sums;
 mod values;
 
 use std::collections::BTreeMap;
 
-pub(super) use self::findings::Findings;
-use self::losses::loss;
-use super::history::{Call, History, Kind, Object, Op, Outcome};
-use crate::{
-    fault::{Fault, FaultKind},
-    history::nanos,
-    plan::SLACK,
-};
+use super::history::{Call, History, Kind, Object, Op};
+use crate::calls::{Findings, Outcome};
 
 /// Checks all laws.
 pub(super) fn check(history: &History) -> Findings {
     let mut findings = Findings::default();
     let mut objects: BTreeMap<Object, Vec<&Call>> = BTreeMap::new();
-    for call in &history.calls {
+    history.recorded.check_ends(&mut findings);
+    for call in &history.recorded.calls {
         objects.entry(call.object).or_default().push(call);
-        in_time(history, call, &mut findings);
-        no_errors(history, call, &mut findings);
     }
     for (object, calls) in &objects {
         match object.0 {
@@ -64,33 +55,6 @@ pub(super) fn check(history: &History) -> Findings {
     findings
 }
 
-fn in_time(history: &History, call: &Call, findings: &mut Findings) {
-    let took = call.end.saturating_sub(call.begin);
-    if call.outcome.is_none() || took <= call.limit {
-        return;
-    }
-    let took = took.saturating_sub(history.stopped(call.client, call.begin, call.end));
-    findings.worst_overrun = findings.worst_overrun.max(took.saturating_sub(call.limit));
-    if took > call.limit.saturating_add(nanos(SLACK)) {
-        findings.broken("late", format!("{call} took {} ms", took / 1_000_000));
-    }
-}
-
-fn no_errors(history: &History, call: &Call, findings: &mut Findings) {
-    let is_wrong = match call.outcome {
-        Some(Outcome::Broken) => true,
-        Some(Outcome::Denied) => {
-            let is_missing = |fault: &&Fault| fault.kind == FaultKind::RightMissing;
-            let mut missing = history.faults.iter().filter(is_missing);
-            !missing.any(|fault| fault.from <= call.end && call.begin <= fault.to)
-        }
-        _ => false,
-    };
-    if is_wrong {
-        findings.broken("errors", call.to_string());
-    }
-}
-
 fn filter(history: &History, calls: &[&Call], findings: &mut Findings) {
     let mut inserted = BTreeMap::new();
     for call in calls {
@@ -98,7 +62,7 @@ fn filter(history: &History, calls: &[&Call], findings: &mut Findings) {
             Op::Insert(item) if call.is_ok() => _ = inserted.insert(item, call),
             Op::Contains(item) if call.outcome == Some(Outcome::No) => {
                 let Some(insert) = inserted.get(&item).filter(|insert| insert.end < call.begin) else { continue };
-                match loss(history, insert.begin, insert.end, call.end) {
+                match history.recorded.disturbances.loss(insert.begin, insert.end, call.end) {
                     Some(reason) => findings.excuse(reason),
                     None => findings.broken("filter", format!("{insert}; {call}")),
                 }

@@ -1,9 +1,9 @@
-//! A client of the grid, and the file to which it writes its history.
+//! A client of the grid.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
+    sync::{Mutex as StdMutex, PoisonError},
 };
 
 use bandog::{
@@ -12,8 +12,8 @@ use bandog::{
 };
 use tokio::sync::Mutex;
 
-use super::history::{Event, Kind, Object, Op, Outcome};
-use crate::history::{CallId, Log, Nanos, nanos, now};
+use super::history::{Kind, Object, Objects};
+use crate::calls::{self, Outcome, Recorder};
 
 /// Number of items and rate of false positives of the Bloom filter.
 const BLOOM: (u64, f64) = (100_000, 0.01);
@@ -26,42 +26,25 @@ pub(super) struct Context {
     pub(super) number: u32,
     pub(super) ids: Ids,
     bloom: Mutex<Option<Bloom<u64>>>,
-    calls: AtomicU64,
-    log: Log,
+    recorder: Recorder<Objects>,
+    /// The number of the last message of each task at each topic.
+    published: StdMutex<BTreeMap<(u32, Object), u64>>,
 }
 
 impl Context {
     pub(super) fn open(client: &Client, number: u32, path: &Path) -> Self {
         let grid = client.grid();
         let ids = grid.ids(Object(Kind::Ids, 0).name()).expect("the store has objects").block(BLOCK);
-        let log = Log::open(path).expect("the history's directory can be written to");
-        Self { grid, number, ids, bloom: Mutex::default(), calls: AtomicU64::new(0), log }
+        let recorder = Recorder::open(path);
+        Self { grid, number, ids, bloom: Mutex::default(), recorder, published: StdMutex::default() }
     }
 
-    /// The number of the next call.
-    pub(super) fn next_call(&self) -> CallId {
-        self.calls.fetch_add(1, Relaxed)
-    }
-
-    pub(super) fn note(&self, event: &Event) {
-        self.log.write(event);
-    }
-
-    /// Records the beginning of a call.
-    pub(super) fn begin(&self, task: u32, object: Object, op: Op, limit: Duration) -> CallId {
-        self.begin_at(now(), task, object, op, limit)
-    }
-
-    /// Records the beginning of a call at this time.
-    pub(super) fn begin_at(&self, at: Nanos, task: u32, object: Object, op: Op, limit: Duration) -> CallId {
-        let call = self.next_call();
-        self.note(&Event::Began { call, at, task, object, op, limit: nanos(limit) });
-        call
-    }
-
-    /// Records the end of a call.
-    pub(super) fn end(&self, call: CallId, outcome: Outcome) {
-        self.note(&Event::Ended { call, at: now(), outcome });
+    /// The number of the next message of this task at this topic.
+    pub(super) fn next_message(&self, task: u32, object: Object) -> u64 {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = published.entry((task, object)).or_default();
+        *number += 1;
+        *number
     }
 
     /// The Bloom filter, which is made or opened.
@@ -80,19 +63,23 @@ impl Context {
     }
 }
 
-/// The outcome of a call with this error.
-pub(super) fn outcome(object: Object, error: &Error) -> Outcome {
-    match error.kind() {
-        _ if error.maybe_applied() => Outcome::Unclear,
-        ErrorKind::Unavailable | ErrorKind::Overloaded => Outcome::Refused,
-        ErrorKind::Denied => Outcome::Denied,
-        ErrorKind::Lost => Outcome::Lost,
-        // The store has lost the filter, or has no sharded channels.
-        ErrorKind::Misused if object.0 == Kind::Bloom => Outcome::Refused,
-        ErrorKind::Unsupported if object.0 == Kind::Sharded => Outcome::Refused,
-        _ => {
-            eprintln!("storm: {object}: {error}");
-            Outcome::Broken
+impl calls::Context for Context {
+    type Words = Objects;
+
+    fn client(&self) -> u32 {
+        self.number
+    }
+
+    fn recorder(&self) -> &Recorder<Objects> {
+        &self.recorder
+    }
+
+    fn outcome(object: Object, error: &Error) -> Outcome {
+        match (Outcome::of(error), error.kind(), object.0) {
+            // The store has lost the filter, or has no sharded channels.
+            (Outcome::Broken, ErrorKind::Misused, Kind::Bloom) => Outcome::Refused,
+            (Outcome::Broken, ErrorKind::Unsupported, Kind::Sharded) => Outcome::Refused,
+            (outcome, ..) => outcome,
         }
     }
 }

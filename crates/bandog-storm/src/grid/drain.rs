@@ -12,10 +12,13 @@ use bandog::{
 };
 
 use super::{
-    context::{Context, outcome},
-    history::{History, How, JUDGE, Kind, OBJECTS, Object, Op, Outcome},
+    context::Context,
+    history::{Call, How, Kind, OBJECTS, Object, Op},
 };
-use crate::history::{CallId, Files};
+use crate::{
+    calls::{Context as _, JUDGE, Outcome},
+    history::{CallId, Files},
+};
 
 /// Longer than the lease of a popped element whose client was killed.
 const LEASES_END: Duration = Duration::from_secs(35);
@@ -28,7 +31,7 @@ const ITEMS: usize = 500;
 
 /// Takes out all elements, until none is taken by another client, and reads all other objects. The calls are those of the
 /// client [`JUDGE`].
-pub(super) async fn drain(client: &Client, files: &Files, before: &History, has_taken: impl Fn() -> bool) {
+pub(super) async fn drain(client: &Client, files: &Files, before: &[Call], has_taken: impl Fn() -> bool) {
     let judge = Judge(Context::open(client, JUDGE, &files.client(JUDGE)));
     let start = Instant::now();
     loop {
@@ -68,24 +71,24 @@ impl Judge {
             }
             _ => {
                 let queue: Queue<u64> = grid.queue(name).expect("a handle");
-                let call = self.0.begin(0, object, Op::Take, LIMIT);
+                let call = self.0.recorder().begin(0, object, Op::Take, LIMIT);
                 match queue.take(Duration::ZERO).await {
                     Ok(Some(taken)) => {
                         let (fence, delivery) = (taken.fence().get(), taken.delivery());
-                        self.0.end(call, Outcome::Taken { element: *taken, fence, delivery });
+                        self.0.recorder().end(call, Outcome::Taken { element: *taken, fence, delivery });
                         let op = Op::Settle { of: call, how: How::Done, held: false };
                         self.call(object, op, taken.done(), |()| Outcome::Ok).await
                     }
                     Ok(None) => self.end(call, Outcome::No),
-                    Err(error) => self.end(call, outcome(object, &error)),
+                    Err(error) => self.end(call, Context::failed(object, &error)),
                 }
             }
         }
     }
 
-    async fn read_all(&self, before: &History) {
+    async fn read_all(&self, before: &[Call]) {
         let (mut registers, mut counters, mut items) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for call in &before.calls {
+        for call in before {
             match call.op {
                 Op::Write { key, .. } | Op::Swap { key, .. } => _ = registers.insert((call.object, key)),
                 Op::Add(_) => _ = counters.insert(call.object),
@@ -105,15 +108,20 @@ impl Judge {
         }
         let object = Object(Kind::Bloom, 0);
         for items in items.into_iter().collect::<Vec<_>>().chunks(ITEMS) {
-            let begin = |item: &u64| self.0.begin(0, object, Op::Contains(*item), LIMIT);
+            let begin = |item: &u64| self.0.recorder().begin(0, object, Op::Contains(*item), LIMIT);
             let calls: Vec<_> = items.iter().map(begin).collect();
             let contains = async { self.0.bloom().await?.contains_all(items).await };
             match contains.await {
                 Ok(answers) => {
                     let outcome = |is_there| if is_there { Outcome::Ok } else { Outcome::No };
-                    calls.into_iter().zip(answers).for_each(|(call, is_there)| self.0.end(call, outcome(is_there)));
+                    calls
+                        .into_iter()
+                        .zip(answers)
+                        .for_each(|(call, is_there)| self.0.recorder().end(call, outcome(is_there)));
                 }
-                Err(error) => calls.into_iter().for_each(|call| self.0.end(call, outcome(object, &error))),
+                Err(error) => {
+                    calls.into_iter().for_each(|call| self.0.recorder().end(call, Context::failed(object, &error)))
+                }
             }
         }
     }
@@ -126,15 +134,15 @@ impl Judge {
         future: impl Future<Output = Result<T>>,
         result: impl FnOnce(T) -> Outcome,
     ) -> bool {
-        let call = self.0.begin(0, object, op, LIMIT);
+        let call = self.0.recorder().begin(0, object, op, LIMIT);
         match future.await {
             Ok(value) => self.end(call, result(value)),
-            Err(error) => self.end(call, outcome(object, &error)),
+            Err(error) => self.end(call, Context::failed(object, &error)),
         }
     }
 
     fn end(&self, call: CallId, outcome: Outcome) -> bool {
-        self.0.end(call, outcome);
+        self.0.recorder().end(call, outcome);
         matches!(outcome, Outcome::Ok | Outcome::Found(_) | Outcome::Taken { .. })
     }
 }

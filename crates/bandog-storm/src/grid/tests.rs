@@ -2,9 +2,10 @@
 
 use super::{
     check::check,
-    history::{Call, Heard, History, How, JUDGE, Kind, Object, Op, Outcome, Subscription},
+    history::{Call, Heard, HeardEvent, History, How, Kind, Object, Objects, Op, Subscription},
 };
 use crate::{
+    calls::{Event, JUDGE, Outcome},
     fault::{Fault, FaultKind},
     history::Nanos,
 };
@@ -19,7 +20,17 @@ fn of(calls: &[(u32, Object, Op, Outcome)]) -> History {
     for ((client, object, op, outcome), at) in calls.iter().copied().zip(1..) {
         let (begin, id) = (at * 10 * MS, at);
         let outcome = Some(outcome);
-        history.calls.push(Call { client, id, task: 0, object, op, begin, limit: SECOND, end: begin + MS, outcome });
+        history.recorded.calls.push(Call {
+            client,
+            id,
+            task: 0,
+            object,
+            op,
+            begin,
+            limit: SECOND,
+            end: begin + MS,
+            outcome,
+        });
     }
     history
 }
@@ -61,11 +72,11 @@ fn good() -> History {
 /// The correct history in which the holder of element 5 is stopped, instead of releasing it.
 fn overtaken() -> History {
     let mut history = good();
-    let mut settled = history.calls.remove(3);
+    let mut settled = history.recorded.calls.remove(3);
     (settled.begin, settled.end) = (90 * MS, 91 * MS);
     (settled.op, settled.outcome) = (settle(3, How::Done, false), Some(Outcome::Lost));
-    history.calls.push(settled);
-    history.faults.push(fault(FaultKind::Stop, Some(1), 3, 9));
+    history.recorded.calls.push(settled);
+    history.recorded.disturbances.faults.push(fault(FaultKind::Stop, Some(1), 3, 9));
     history
 }
 
@@ -78,64 +89,64 @@ fn good_histories_pass() {
 #[test]
 fn a_lost_element_is_seen_and_excused_only_if_the_store_may_have_lost_it() {
     let mut history = good();
-    history.calls[6].outcome = Some(Outcome::No);
+    history.recorded.calls[6].outcome = Some(Outcome::No);
     breaks(&history, &["lost"]);
-    history.faults = vec![fault(FaultKind::Flushed, None, 4, 4)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Flushed, None, 4, 4)];
     breaks(&history, &[]);
-    history.faults = vec![fault(FaultKind::Flushed, None, 1, 1)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Flushed, None, 1, 1)];
     breaks(&history, &["lost"]);
     // A replica has all writes that were made a second before it took over.
-    history.faults = vec![fault(FaultKind::MasterKilled, None, 90, 90)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::MasterKilled, None, 90, 90)];
     breaks(&history, &[]);
-    history.faults = vec![fault(FaultKind::MasterKilled, None, 150, 150)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::MasterKilled, None, 150, 150)];
     breaks(&history, &["lost"]);
 }
 
 #[test]
 fn a_client_that_is_killed_in_a_pop_excuses_one_element() {
     let mut history = good();
-    (history.calls[6].outcome, history.calls[6].end) = (None, 70 * MS);
-    history.killed.insert(1, 70 * MS);
+    (history.recorded.calls[6].outcome, history.recorded.calls[6].end) = (None, 70 * MS);
+    history.recorded.disturbances.killed.insert(1, 70 * MS);
     breaks(&history, &[]);
-    history.calls[5].outcome = Some(Outcome::No);
-    history.calls[4].outcome = Some(Outcome::No);
-    history.calls[2].outcome = Some(Outcome::No);
+    history.recorded.calls[5].outcome = Some(Outcome::No);
+    history.recorded.calls[4].outcome = Some(Outcome::No);
+    history.recorded.calls[2].outcome = Some(Outcome::No);
     breaks(&history, &["lost"]);
 }
 
 #[test]
 fn an_unclear_push_may_be_there_and_a_refused_one_must_not() {
     let mut history = good();
-    history.calls[1].outcome = Some(Outcome::Unclear);
+    history.recorded.calls[1].outcome = Some(Outcome::Unclear);
     breaks(&history, &[]);
-    history.calls[1].outcome = Some(Outcome::Refused);
+    history.recorded.calls[1].outcome = Some(Outcome::Refused);
     breaks(&history, &["unknown"]);
 }
 
 #[test]
 fn an_element_that_nobody_has_pushed_is_seen() {
     let mut history = good();
-    history.calls[7].outcome = Some(Outcome::Found(9));
+    history.recorded.calls[7].outcome = Some(Outcome::Found(9));
     breaks(&history, &["unknown"]);
     // A pop that ended before the push.
     let mut history = good();
-    history.calls[1].begin = 100 * MS;
+    history.recorded.calls[1].begin = 100 * MS;
     breaks(&history, &["unknown"]);
 }
 
 #[test]
 fn an_element_that_is_popped_twice_is_seen_unless_its_client_died_at_once() {
     let mut history = good();
-    history.calls[7].outcome = Some(Outcome::Found(6));
+    history.recorded.calls[7].outcome = Some(Outcome::Found(6));
     breaks(&history, &["twice"]);
-    history.killed.insert(1, 72 * MS);
+    history.recorded.disturbances.killed.insert(1, 72 * MS);
     breaks(&history, &[]);
-    history.killed.insert(1, 3 * SECOND);
+    history.recorded.disturbances.killed.insert(1, 3 * SECOND);
     breaks(&history, &["twice"]);
-    history.killed.clear();
-    history.faults = vec![fault(FaultKind::Failover, None, 7, 8)];
+    history.recorded.disturbances.killed.clear();
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Failover, None, 7, 8)];
     breaks(&history, &[]);
-    history.faults = vec![fault(FaultKind::RightMissing, None, 7, 8)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::RightMissing, None, 7, 8)];
     breaks(&history, &["twice"]);
 }
 
@@ -143,35 +154,35 @@ fn an_element_that_is_popped_twice_is_seen_unless_its_client_died_at_once() {
 fn an_element_that_comes_after_it_is_done_is_seen() {
     for (op, outcome) in [(Op::Pop, Outcome::Found(5)), (Op::Take, taken(5, 9, 3))] {
         let mut history = good();
-        (history.calls[7].op, history.calls[7].outcome) = (op, Some(outcome));
+        (history.recorded.calls[7].op, history.recorded.calls[7].outcome) = (op, Some(outcome));
         let findings = check(&history);
         assert!(findings.laws().contains_key("twice"), "{:?}", findings.violations);
     }
     // For two holders, the end of the element succeeds.
     let mut history = overtaken();
-    history.calls[7].outcome = Some(Outcome::Ok);
+    history.recorded.calls[7].outcome = Some(Outcome::Ok);
     breaks(&history, &["twice"]);
 }
 
 #[test]
 fn a_delivery_without_a_reason_is_seen() {
     let mut history = overtaken();
-    history.faults.clear();
+    history.recorded.disturbances.faults.clear();
     breaks(&history, &["reason"]);
     // Another client was stopped.
-    history.faults = vec![fault(FaultKind::Stop, Some(2), 3, 9)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Stop, Some(2), 3, 9)];
     breaks(&history, &["reason"]);
-    history.faults.clear();
-    history.stalls = vec![(None, 30 * MS, 90 * MS)];
+    history.recorded.disturbances.faults.clear();
+    history.recorded.disturbances.stalls = vec![(None, 30 * MS, 90 * MS)];
     breaks(&history, &[]);
 }
 
 #[test]
 fn a_holder_that_believes_in_a_lost_element_is_seen() {
     let mut history = overtaken();
-    history.calls[7].op = settle(3, How::Done, true);
+    history.recorded.calls[7].op = settle(3, How::Done, true);
     breaks(&history, &["holders"]);
-    history.faults.push(fault(FaultKind::Flushed, None, 4, 4));
+    history.recorded.disturbances.faults.push(fault(FaultKind::Flushed, None, 4, 4));
     breaks(&history, &[]);
 }
 
@@ -179,7 +190,7 @@ fn a_holder_that_believes_in_a_lost_element_is_seen() {
 fn fences_and_deliveries_that_do_not_increase_are_seen() {
     for outcome in [taken(5, 6, 2), taken(5, 7, 2), taken(5, 8, 1)] {
         let mut history = good();
-        history.calls[4].outcome = Some(outcome);
+        history.recorded.calls[4].outcome = Some(outcome);
         let findings = check(&history);
         assert!(findings.laws().contains_key("fences"), "{:?}", findings.violations);
     }
@@ -211,9 +222,9 @@ fn a_value_that_is_not_the_last_one_is_seen() {
     breaks(&with(Outcome::Unclear, 0), &["values"]);
     breaks(&with(Outcome::Refused, 6), &["values"]);
     let mut history = with(Outcome::Ok, 0);
-    history.faults = vec![fault(FaultKind::Flushed, None, 3, 3)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Flushed, None, 3, 3)];
     breaks(&history, &[]);
-    history.faults = vec![fault(FaultKind::Flushed, None, 1, 1)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Flushed, None, 1, 1)];
     breaks(&history, &["values"]);
 }
 
@@ -242,10 +253,10 @@ fn a_version_with_two_successors_or_none_is_seen() {
     breaks(&with(update, Outcome::Cancelled, 8), &["versions"]);
     // An update without an answer was applied if its version was read.
     let mut history = with(update, Outcome::Cancelled, 9);
-    history.calls.push(Call { op: swap(7, 9), id: 9, begin: 35 * MS, ..history.calls[2] });
+    history.recorded.calls.push(Call { op: swap(7, 9), id: 9, begin: 35 * MS, ..history.recorded.calls[2] });
     breaks(&history, &[]);
     let mut history = with(swap(5, 7), Outcome::Ok, 7);
-    history.faults = vec![fault(FaultKind::MasterStopped, None, 2, 3)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::MasterStopped, None, 2, 3)];
     breaks(&history, &[]);
 }
 
@@ -272,9 +283,9 @@ fn an_addition_that_counts_twice_or_not_at_all_is_seen() {
     // A part of an exact addition.
     breaks(&with(Kind::ExactCounter, Outcome::Unclear, 15), &["sums"]);
     let mut history = with(Kind::Counter, Outcome::Found(5), 5);
-    history.faults = vec![fault(FaultKind::Flushed, None, 2, 2)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Flushed, None, 2, 2)];
     breaks(&history, &[]);
-    history.calls[3].outcome = Some(Outcome::Found(4));
+    history.recorded.calls[3].outcome = Some(Outcome::Found(4));
     breaks(&history, &["sums"]);
 }
 
@@ -283,7 +294,7 @@ fn a_number_that_is_given_twice_is_seen() {
     let ids = Object(Kind::Ids, 0);
     let mut history = of(&[(0, ids, Op::Next, Outcome::Found(1)), (1, ids, Op::Next, Outcome::Found(1))]);
     breaks(&history, &["numbers"]);
-    history.faults = vec![fault(FaultKind::Flushed, None, 2, 2)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Flushed, None, 2, 2)];
     breaks(&history, &[]);
 }
 
@@ -294,7 +305,7 @@ fn an_item_that_a_filter_has_forgotten_is_seen() {
     breaks(&with(Outcome::Ok), &["filter"]);
     breaks(&with(Outcome::Unclear), &[]);
     let mut history = with(Outcome::Ok);
-    history.faults = vec![fault(FaultKind::Flushed, None, 2, 2)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::Flushed, None, 2, 2)];
     breaks(&history, &[]);
 }
 
@@ -329,7 +340,7 @@ fn messages_that_are_missing_or_come_twice_are_seen() {
         let mut history = messages(&heard);
         history.relays = true;
         breaks(&history, &["messages"]);
-        history.faults = vec![fault(FaultKind::MasterStopped, None, 1, 2)];
+        history.recorded.disturbances.faults = vec![fault(FaultKind::MasterStopped, None, 1, 2)];
         breaks(&history, laws);
     }
     let repeated = messages(&[begin, message(1), message(2), Heard::Gap, message(2)]);
@@ -342,7 +353,7 @@ fn messages_that_are_missing_or_come_twice_are_seen() {
     // A message whose publication was refused, or not confirmed.
     for (outcome, laws) in [(Outcome::Refused, &["messages"][..]), (Outcome::Unclear, &[])] {
         let mut history = messages(&[begin, message(1), message(2), message(3)]);
-        history.calls[1].outcome = Some(outcome);
+        history.recorded.calls[1].outcome = Some(outcome);
         breaks(&history, laws);
     }
 }
@@ -350,25 +361,25 @@ fn messages_that_are_missing_or_come_twice_are_seen() {
 #[test]
 fn a_late_call_is_seen_unless_its_process_was_stopped() {
     let mut history = good();
-    history.calls[7].end = 5 * SECOND;
+    history.recorded.calls[7].end = 5 * SECOND;
     breaks(&history, &["late"]);
-    history.stalls = vec![(Some(1), 80 * MS, 4 * SECOND)];
+    history.recorded.disturbances.stalls = vec![(Some(1), 80 * MS, 4 * SECOND)];
     breaks(&history, &[]);
-    history.stalls[0].0 = Some(2);
+    history.recorded.disturbances.stalls[0].0 = Some(2);
     breaks(&history, &["late"]);
     // A client that is killed in a call does not end it.
-    (history.calls[7].outcome, history.calls[7].end) = (None, Nanos::MAX);
+    (history.recorded.calls[7].outcome, history.recorded.calls[7].end) = (None, Nanos::MAX);
     breaks(&history, &[]);
 }
 
 #[test]
 fn errors_that_no_call_may_get_are_seen() {
     let mut history = good();
-    history.calls[7].outcome = Some(Outcome::Broken);
+    history.recorded.calls[7].outcome = Some(Outcome::Broken);
     breaks(&history, &["errors"]);
-    history.calls[7].outcome = Some(Outcome::Denied);
+    history.recorded.calls[7].outcome = Some(Outcome::Denied);
     breaks(&history, &["errors"]);
-    history.faults = vec![fault(FaultKind::RightMissing, None, 7, 9)];
+    history.recorded.disturbances.faults = vec![fault(FaultKind::RightMissing, None, 7, 9)];
     breaks(&history, &[]);
 }
 
@@ -380,7 +391,6 @@ fn a_key_that_is_left_is_seen() {
 
 #[test]
 fn a_line_that_is_written_is_read_again() {
-    use super::history::Event;
     let ops = [
         Op::Push(1),
         Op::ExactPush(2),
@@ -400,7 +410,7 @@ fn a_line_that_is_written_is_read_again() {
         Op::Contains(1),
         Op::Publish { publisher: 1, number: 2 },
     ];
-    let began = |op| Event::Began { call: 1, at: 2, task: 3, object: QUEUE, op, limit: 4 };
+    let began = |op| Event::<Objects>::Began { call: 1, at: 2, task: 3, object: QUEUE, op, limit: 4 };
     let outcomes = [
         Outcome::Ok,
         Outcome::No,
@@ -415,11 +425,11 @@ fn a_line_that_is_written_is_read_again() {
     ];
     let ended = |outcome| Event::Ended { call: 1, at: 2, outcome };
     let message = Heard::Message { publisher: 1, number: 2 };
-    let heard = |heard| Event::Heard { subscription: 1, at: 2, object: QUEUE, heard };
+    let heard = |heard| Event::Other(HeardEvent { subscription: 1, at: 2, object: QUEUE, heard });
     let all = ops.map(began).into_iter().chain(outcomes.map(ended));
     let all = all.chain([Heard::Subscribed, message, Heard::Gap, Heard::Deaf].map(heard));
     for event in all.chain([Event::Killed { at: 1 }, Event::Stalled { from: 1, to: 2 }]) {
         assert_eq!(event.to_string().parse(), Ok(event));
     }
-    assert!("began 1 2 3 nothing.0 4 pop".parse::<Event>().is_err());
+    assert!("began 1 2 3 nothing.0 4 pop".parse::<Event<Objects>>().is_err());
 }

@@ -5,119 +5,39 @@ mod task;
 mod topics;
 mod values;
 
-use std::{
-    io::{self, BufRead},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
-    },
-    thread,
-    time::Duration,
-};
+use std::sync::Arc;
 
-use bandog::{Client, Result};
-use tokio::sync::Notify;
+use bandog::Client;
 
-use self::task::Task;
 use super::{
     context::Context,
     drain::drain,
-    history::{Event, History, Kind, Object},
+    history::{Kind, Object, Objects},
 };
 use crate::{
-    history::{Files, now},
-    settings::WorkerArgs,
-    worker::{ENDED, beat, client, memory::Shared, out::print_line, report_progress, runtime},
+    calls::{Process, Recorded, Traffic},
+    history::Files,
+    worker::out::print_line,
 };
-
-/// Time within which the tasks of an ended runtime must stop.
-const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Number of attempts to close a grid.
 const CLOSES: usize = 10;
 
-/// What the clients of a process share.
-struct Process {
-    args: WorkerArgs,
-    shared: Shared,
-    /// For each client, the order to end its runtime.
-    ends: Vec<Notify>,
-    /// The number of the next client that replaces one.
-    next: AtomicU32,
-    calls: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-}
+/// Calls on objects.
+pub(super) struct Calls;
 
-/// Runs a worker until it reads `stop` from standard input.
-pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
-    let process = Arc::new(Process {
-        args: args.clone(),
-        shared: Shared::new(args.clients),
-        ends: (0..args.clients).map(|_| Notify::new()).collect(),
-        next: AtomicU32::new(args.first + args.clients),
-        calls: Arc::default(),
-        stop: Arc::default(),
-    });
-    report_progress(Arc::clone(&process.calls));
-    beat(args);
-    let clients: Vec<_> = (0..args.clients)
-        .map(|slot| {
-            let process = Arc::clone(&process);
-            thread::spawn(move || process.run_clients(slot))
-        })
-        .collect();
-    {
-        let process = Arc::clone(&process);
-        thread::spawn(move || process.read_orders());
-    }
-    for client in clients {
-        client.join().expect("no call panics")?;
-    }
-    if args.url == "memory:" {
-        process.drain()?;
-    }
-    print_line(&format!("{ENDED} {}", process.calls.load(Relaxed)));
-    Ok(())
-}
-
-impl Process {
-    /// Runs a client on a runtime of its own, and a further one whenever its runtime was ended.
-    fn run_clients(&self, slot: u32) -> Result<()> {
-        let mut number = self.args.first + slot;
-        loop {
-            let runtime = runtime(number);
-            let path = Files::in_dir(&self.args.dir).client(number);
-            let is_ended = runtime.block_on(async {
-                let client = client(&self.args, &self.shared, slot)?;
-                let context = Arc::new(Context::open(&client, number, &path));
-                tokio::select! {
-                    () = self.work(&client, context) => Result::Ok(false),
-                    () = self.ends[slot as usize].notified() => Ok(true),
-                }
-            })?;
-            if !is_ended {
-                return Ok(());
-            }
-            let at = now();
-            runtime.shutdown_timeout(STOPS_WITHIN);
-            let log = crate::history::Log::open(&path).expect("the history's directory can be written to");
-            log.write(&Event::Killed { at });
-            number = self.next.fetch_add(1, Relaxed);
-        }
-    }
+impl Traffic for Calls {
+    type Words = Objects;
 
     /// Runs the tasks of a client to their end, and closes the client.
-    async fn work(&self, client: &Client, context: Arc<Context>) {
-        let task = |number| {
-            let (context, calls, stop) = (Arc::clone(&context), Arc::clone(&self.calls), Arc::clone(&self.stop));
-            Task::new(context, number, self.args.seed, calls, stop)
-        };
+    async fn work(process: &Process, client: Client, number: u32) {
+        let context = Arc::new(Context::open(&client, number, &process.path(number)));
         let mut tasks = Vec::new();
-        for number in 0..self.args.tasks {
-            tasks.push(tokio::spawn(task(number).run()));
+        for number in 0..process.args.tasks {
+            tasks.push(tokio::spawn(process.task(&context, number).run()));
         }
-        for (kind, number) in [Kind::Topic, Kind::Sharded].into_iter().zip(self.args.tasks..) {
-            tasks.push(tokio::spawn(topics::subscribe(task(number), Object(kind, 0))));
+        for (kind, number) in [Kind::Topic, Kind::Sharded].into_iter().zip(process.args.tasks..) {
+            tasks.push(tokio::spawn(topics::subscribe(process.task(&context, number), Object(kind, 0))));
         }
         for task in tasks {
             task.await.expect("no call panics");
@@ -137,29 +57,9 @@ impl Process {
         let _ = client.close().await;
     }
 
-    /// Reads orders until the process ends.
-    fn read_orders(&self) {
-        for order in io::stdin().lock().lines().map_while(std::result::Result::ok) {
-            match order.split_whitespace().collect::<Vec<_>>()[..] {
-                ["stop"] => self.stop.store(true, Relaxed),
-                ["end", client] => {
-                    self.ends[client.parse::<usize>().expect("a client's number")].notify_one();
-                    print_line("obeyed");
-                }
-                ref order => self.shared.obey(order),
-            }
-        }
-    }
-
-    /// Reads all objects of the memory store, which ends with this process.
-    fn drain(&self) -> Result<()> {
-        let files = Files::in_dir(&self.args.dir);
-        let before = History::read(&files, &[], &[], true).expect("the history can be read");
-        let has_killed = !before.killed.is_empty();
-        runtime(0).block_on(async {
-            let client = Client::over(self.shared.store())?;
-            drain(&client, &files, &before, || has_killed).await;
-            Ok(())
-        })
+    async fn drain(client: &Client, files: &Files) {
+        let before = Recorded::<Objects>::read(files, &[], &[], true).expect("the history can be read");
+        let has_killed = !before.disturbances.killed.is_empty();
+        drain(client, files, &before.calls, || has_killed).await;
     }
 }

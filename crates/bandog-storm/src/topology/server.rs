@@ -175,17 +175,16 @@ impl Server {
         }
     }
 
-    /// Another session locks the table of the leases for this time. Returns false if there is no table yet.
-    pub(crate) fn lock_table(&self, length: Duration) -> bool {
+    /// Another session locks the table for this time. Returns false if there is no table yet.
+    pub(crate) fn lock_table(&self, table: &str, length: Duration) -> bool {
         let seconds = length.as_secs_f64();
         let locked = match self {
             Self::Postgres(server) => {
-                let lock =
-                    format!("{SCHEMA}; lock table bandog_lease in exclusive mode; select pg_sleep({seconds:.3})");
+                let lock = format!("{SCHEMA}; lock table {table} in exclusive mode; select pg_sleep({seconds:.3})");
                 server.try_sql(DATABASE, &lock)
             }
             Self::MariaDb(server) => {
-                let lock = format!("lock tables bandog_lease write; do sleep({seconds:.3}); unlock tables");
+                let lock = format!("lock tables {table} write; do sleep({seconds:.3}); unlock tables");
                 server.try_sql(DATABASE, &lock)
             }
             Self::ZooKeeper(_) | Self::Ensemble(_) => unreachable!("the store does not have this fault"),
@@ -193,7 +192,7 @@ impl Server {
         match locked {
             Ok(_) => true,
             Err(error) if IS_MISSING.iter().any(|words| error.to_string().contains(words)) => false,
-            Err(error) => panic!("the table of the leases cannot be locked: {error}"),
+            Err(error) => panic!("the table {table} cannot be locked: {error}"),
         }
     }
 

@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{
-    findings::Findings,
-    losses::{loss, loss_between},
-};
 use crate::{
-    grid::history::{Call, History, How, JUDGE, Object, Op, Outcome},
+    calls::{Findings, JUDGE, Outcome},
+    grid::history::{Call, History, How, Object, Op},
     history::{CallId, Nanos},
 };
 
@@ -100,7 +97,9 @@ fn known(element: u64, push: Option<&Call>, deliveries: &[Delivery], findings: &
 
 /// An element that was pushed with an acknowledgement, and never received.
 fn missing(history: &History, push: &Call, open_pops: &mut Vec<&Call>, findings: &mut Findings) {
-    if let Some(reason) = loss(history, push.begin, push.end, Nanos::MAX).filter(|_| is_recent(history, push)) {
+    if let Some(reason) =
+        history.recorded.disturbances.loss(push.begin, push.end, Nanos::MAX).filter(|_| is_recent(history, push))
+    {
         return findings.excuse(reason);
     }
     // A pop may have returned the element to a client that was killed before it has recorded it.
@@ -113,7 +112,7 @@ fn missing(history: &History, push: &Call, open_pops: &mut Vec<&Call>, findings:
 
 /// Whether the element was pushed shortly before a fault that loses data.
 fn is_recent(history: &History, push: &Call) -> bool {
-    let mut losses = history.faults.iter().filter(|fault| fault.kind.loses_objects());
+    let mut losses = history.recorded.disturbances.faults.iter().filter(|fault| fault.kind.loses_objects());
     losses.any(|fault| push.begin <= fault.to && push.end.saturating_add(STAYS) >= fault.from)
 }
 
@@ -141,7 +140,7 @@ fn once(history: &History, deliveries: &[Delivery], findings: &mut Findings) {
 /// The element of the first delivery was done, and the second one has received it again.
 fn repeated(history: &History, first: &Delivery, second: &Delivery, findings: &mut Findings) {
     let (from, to) = (first.call.begin.min(second.call.begin), first.call.end.max(second.call.end));
-    let reason = loss_between(history, from, to).or_else(|| {
+    let reason = history.recorded.disturbances.loss_between(from, to).or_else(|| {
         // Either of them may have been the first at the store.
         [first, second].into_iter().find_map(|delivery| unreported(history, delivery))
     });
@@ -159,12 +158,12 @@ fn unreported(history: &History, delivery: &Delivery) -> Option<&'static str> {
     let popped = delivery.call.end;
     // A disturbed client reports later, for up to the lease of 30 s.
     let disturbed = |to| {
-        history.faults_of(delivery.call.client).map(move |fault| {
+        history.recorded.disturbances.faults_of(delivery.call.client).map(move |fault| {
             let margin = REPORTED_WITHIN;
             fault.to.saturating_add(margin).min(to).saturating_sub(fault.from.max(popped.saturating_sub(margin)))
         })
     };
-    if let Some(killed) = history.killed.get(&delivery.call.client) {
+    if let Some(killed) = history.recorded.disturbances.killed.get(&delivery.call.client) {
         let late: Nanos = disturbed(*killed).sum();
         if killed.saturating_sub(popped) <= REPORTED_WITHIN.saturating_add(late) {
             return Some("a client was killed before it has reported a pop");
@@ -180,15 +179,18 @@ fn in_turn(history: &History, deliveries: &[Delivery], findings: &mut Findings) 
     for pair in taken.windows(2) {
         let (first, second) = (pair[0], pair[1]);
         let (before, after) = (first.taken.unwrap_or_default(), second.taken.unwrap_or_default());
-        let excuse = loss_between(history, first.call.begin, second.call.end);
+        let excuse = history.recorded.disturbances.loss_between(first.call.begin, second.call.end);
         let is_wrong = before.0 >= after.0 || before.1 >= after.1 || second.call.end < first.call.begin;
         if is_wrong && excuse.is_none() {
             findings.broken("fences", format!("{}; {}", first.call, second.call));
         }
-        let is_killed = history.killed.contains_key(&first.call.client);
+        let is_killed = history.recorded.disturbances.killed.contains_key(&first.call.client);
         let is_given_back = first.settled.is_some_and(|settled| !is_done(settled));
         let from = first.call.begin.saturating_sub(LEASE);
-        if !is_killed && !is_given_back && !history.is_disturbed(first.call.client, from, second.call.end) {
+        if !is_killed
+            && !is_given_back
+            && !history.recorded.disturbances.is_disturbed(first.call.client, from, second.call.end)
+        {
             findings.broken("reason", format!("{}; {}", first.call, second.call));
         }
     }
@@ -197,7 +199,7 @@ fn in_turn(history: &History, deliveries: &[Delivery], findings: &mut Findings) 
         let Op::Settle { held, .. } = settled.op else { continue };
         let from = holder.call.begin.saturating_sub(LEASE);
         let is_lost = settled.outcome == Some(Outcome::Lost);
-        if is_lost && !history.is_disturbed(holder.call.client, from, settled.end) {
+        if is_lost && !history.recorded.disturbances.is_disturbed(holder.call.client, from, settled.end) {
             findings.broken("reason", format!("{}; {settled}", holder.call));
         }
         let has_got = |other: &&Delivery| {
@@ -208,7 +210,7 @@ fn in_turn(history: &History, deliveries: &[Delivery], findings: &mut Findings) 
             is_later && other.call.end < settled.begin
         };
         let Some(other) = deliveries.iter().find(has_got).filter(|_| held) else { continue };
-        match loss_between(history, holder.call.begin, settled.begin) {
+        match history.recorded.disturbances.loss_between(holder.call.begin, settled.begin) {
             Some(reason) => findings.excuse(reason),
             None => findings.broken("holders", format!("{}; {}; {settled}", holder.call, other.call)),
         }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::findings::Findings;
 use crate::{
-    grid::history::{Call, Heard, History, Kind, Object, Op, Outcome},
+    calls::{Findings, Outcome},
+    grid::history::{Call, Heard, History, Kind, Object, Op},
     history::Nanos,
 };
 
@@ -86,7 +86,7 @@ pub(super) fn check(history: &History, object: Object, calls: &[&Call], findings
 
 /// A fault of a server, which may have broken a link to another one or moved a slot, shortly before this time.
 fn broken_link(history: &History, at: Nanos) -> Option<&'static str> {
-    let mut faults = history.faults.iter().filter(|fault| fault.client.is_none());
+    let mut faults = history.recorded.disturbances.faults.iter().filter(|fault| fault.client.is_none());
     let is_near = faults.any(|fault| fault.from <= at && fault.to.saturating_add(RELAYED_WITHIN) >= at);
     is_near.then_some("a message went from node to node")
 }

@@ -2,15 +2,22 @@
 
 use std::collections::HashMap;
 
-use super::{findings::Findings, losses::loss_between};
 use crate::{
-    grid::history::{Call, History, Kind, Object, Op, Outcome},
+    calls::{Findings, Outcome},
+    grid::history::{Call, History, Kind, Object, Op},
     history::Nanos,
 };
 
 pub(super) fn counter(history: &History, object: Object, calls: &[&Call], findings: &mut Findings) {
     let (mut certain, mut unclear, mut since_loss, mut end) = (0, Vec::new(), 0, None);
-    let lost = history.faults.iter().filter(|fault| fault.kind.loses_objects()).map(|fault| fault.to).max();
+    let lost = history
+        .recorded
+        .disturbances
+        .faults
+        .iter()
+        .filter(|fault| fault.kind.loses_objects())
+        .map(|fault| fault.to)
+        .max();
     let mut sums: Vec<(&Call, u64)> = Vec::new();
     for call in calls {
         match (call.op, call.outcome) {
@@ -54,7 +61,7 @@ fn rising(history: &History, sums: &[(&Call, u64)], findings: &mut Findings) {
             next += 1;
         }
         let Some((_, before)) = greatest.filter(|(greatest, _)| sum <= greatest) else { continue };
-        if loss_between(history, before.begin, call.end).is_none() {
+        if history.recorded.disturbances.loss_between(before.begin, call.end).is_none() {
             findings.broken("sums", format!("the sum does not rise: {before}; {call}"));
         }
         // Only the first addition after a loss is smaller than those before.
@@ -81,7 +88,7 @@ pub(super) fn numbers(history: &History, calls: &[&Call], findings: &mut Finding
         let (Op::Next, Some(Outcome::Found(number))) = (call.op, call.outcome) else { continue };
         let Some(first) = seen.insert(number, call) else { continue };
         // The numbers of a block can be given long after it was reserved.
-        match loss_between(history, 0, call.end.max(first.end)) {
+        match history.recorded.disturbances.loss_between(0, call.end.max(first.end)) {
             Some(reason) => findings.excuse(reason),
             None => findings.broken("numbers", format!("{number}: {first}; {call}")),
         }

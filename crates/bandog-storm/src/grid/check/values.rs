@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{
-    findings::Findings,
-    losses::{loss, loss_between},
-};
 use crate::{
-    grid::history::{Call, History, JUDGE, Op, Outcome},
+    calls::{Findings, JUDGE, Outcome},
+    grid::history::{Call, History, Op},
     history::Nanos,
 };
 
@@ -46,7 +43,7 @@ fn owned_key(history: &History, calls: &[&Call], findings: &mut Findings) {
             (Op::Read { .. }, Some(Outcome::Found(found))) => {
                 let is_expected = found == value || unclear.iter().any(|(new, _)| *new == found);
                 let (begin, end) = last.map_or((0, 0), |last| (last.begin, last.end));
-                match loss(history, begin, end, call.end).filter(|_| written.contains(&found)) {
+                match history.recorded.disturbances.loss(begin, end, call.end).filter(|_| written.contains(&found)) {
                     _ if is_expected => {}
                     Some(reason) => {
                         findings.excuse(reason);
@@ -107,7 +104,7 @@ fn shared_key(history: &History, calls: &[&Call], findings: &mut Findings) {
         };
         seen.insert(from);
         if let Some(first) = successors.insert(from, call) {
-            match loss_between(history, first.begin.min(call.begin), first.end.max(call.end)) {
+            match history.recorded.disturbances.loss_between(first.begin.min(call.begin), first.end.max(call.end)) {
                 Some(reason) => findings.excuse(reason),
                 None => findings.broken("versions", format!("{from} was replaced twice: {first}; {call} by {to}")),
             }
@@ -126,7 +123,7 @@ fn shared_key(history: &History, calls: &[&Call], findings: &mut Findings) {
         if to == last || successors.contains_key(&to) || maybe.contains(&to) {
             continue;
         }
-        match loss(history, call.begin, call.end, read.end) {
+        match history.recorded.disturbances.loss(call.begin, call.end, read.end) {
             Some(reason) => findings.excuse(reason),
             None if applied > 0 => applied -= 1,
             None => {

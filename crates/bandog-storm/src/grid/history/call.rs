@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::history::{CallId, Nanos};
+use crate::history::CallId;
 
 /// What an object is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,77 +144,6 @@ pub(in crate::grid) enum How {
     Done,
     Release,
     Drop,
-}
-
-/// The result of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::grid) enum Outcome {
-    /// Done, or true.
-    Ok,
-    /// No: nothing was there, or the value was another one.
-    No,
-    /// An element, a value, a sum or a number. For a swap that has found the value itself: this value.
-    Found(u64),
-    Taken {
-        element: u64,
-        fence: u64,
-        delivery: u32,
-    },
-    /// The lease of the element was over.
-    Lost,
-    /// An error. Nothing was applied.
-    Refused,
-    /// An error. The call may have been applied.
-    Unclear,
-    /// The future was dropped.
-    Cancelled,
-    /// The store has refused a command.
-    Denied,
-    /// An error that a correct call must never get.
-    Broken,
-}
-
-impl Outcome {
-    /// Whether a write with this outcome may have been applied, or may be applied later, without an answer.
-    pub(in crate::grid) fn is_unclear(self) -> bool {
-        matches!(self, Self::Unclear | Self::Cancelled | Self::Denied)
-    }
-}
-
-/// One call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::grid) struct Call {
-    pub(in crate::grid) client: u32,
-    pub(in crate::grid) id: CallId,
-    pub(in crate::grid) task: u32,
-    pub(in crate::grid) object: Object,
-    pub(in crate::grid) op: Op,
-    pub(in crate::grid) begin: Nanos,
-    /// Maximum duration.
-    pub(in crate::grid) limit: Nanos,
-    /// The end, or the time at which the client was killed.
-    pub(in crate::grid) end: Nanos,
-    /// `None` if the client was killed before.
-    pub(in crate::grid) outcome: Option<Outcome>,
-}
-
-impl Call {
-    /// Whether the store has confirmed the write.
-    pub(in crate::grid) fn is_ok(&self) -> bool {
-        self.outcome == Some(Outcome::Ok)
-    }
-
-    /// Whether the write may have been applied although it was not confirmed.
-    pub(in crate::grid) fn is_unclear(&self) -> bool {
-        self.outcome.is_none_or(Outcome::is_unclear)
-    }
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, id, object, op, begin, end, outcome, .. } = self;
-        write!(f, "call {id} of client {client} at {object}: {op:?} from {begin} to {end}: {outcome:?}")
-    }
 }
 
 /// What a subscriber of a topic has got.

@@ -2,78 +2,44 @@
 
 use std::{fmt, str::FromStr};
 
-use super::call::{Heard, How, Object, Op, Outcome};
-use crate::history::{CallId, Nanos};
+use super::call::{Heard, How, Object, Op};
+use crate::{
+    calls::read,
+    history::{CallId, Nanos},
+};
 
-/// One line.
+/// What a subscriber got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::grid) enum Event {
-    /// A call begins.
-    Began { call: CallId, at: Nanos, task: u32, object: Object, op: Op, limit: Nanos },
-    /// A call has ended.
-    Ended { call: CallId, at: Nanos, outcome: Outcome },
-    /// A subscriber got something.
-    Heard { subscription: CallId, at: Nanos, object: Object, heard: Heard },
-    /// The runtime of the client is ended.
-    Killed { at: Nanos },
-    /// The process could not run, because of the machine.
-    Stalled { from: Nanos, to: Nanos },
+pub(in crate::grid) struct HeardEvent {
+    pub(in crate::grid) subscription: CallId,
+    pub(in crate::grid) at: Nanos,
+    pub(in crate::grid) object: Object,
+    pub(in crate::grid) heard: Heard,
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for HeardEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Began { call, at, task, object, op, limit } => {
-                write!(f, "began {call} {at} {task} {object} {limit} {op}")
-            }
-            Self::Ended { call, at, outcome } => write!(f, "ended {call} {at} {outcome}"),
-            Self::Heard { subscription, at, object, heard } => write!(f, "heard {subscription} {at} {object} {heard}"),
-            Self::Killed { at } => write!(f, "killed {at}"),
-            Self::Stalled { from, to } => write!(f, "stalled {from} {to}"),
-        }
+        let Self { subscription, at, object, heard } = self;
+        write!(f, "heard {subscription} {at} {object} {heard}")
     }
 }
 
-impl FromStr for Event {
+impl FromStr for HeardEvent {
     type Err = ();
 
     fn from_str(line: &str) -> Result<Self, ()> {
-        let words: Vec<&str> = line.split(' ').collect();
-        Ok(match words[..] {
-            ["began", call, at, task, object, limit, ref op @ ..] => Self::Began {
-                call: read(call)?,
-                at: read(at)?,
-                task: read(task)?,
-                object: object.parse()?,
-                limit: read(limit)?,
-                op: parse_op(op)?,
-            },
-            ["ended", call, at, ref outcome @ ..] => {
-                Self::Ended { call: read(call)?, at: read(at)?, outcome: parse_outcome(outcome)? }
-            }
-            ["heard", subscription, at, object, ref heard @ ..] => Self::Heard {
-                subscription: read(subscription)?,
-                at: read(at)?,
-                object: object.parse()?,
-                heard: match heard {
-                    ["subscribed"] => Heard::Subscribed,
-                    ["message", publisher, number] => {
-                        Heard::Message { publisher: read(publisher)?, number: read(number)? }
-                    }
-                    ["gap"] => Heard::Gap,
-                    ["deaf"] => Heard::Deaf,
-                    _ => return Err(()),
-                },
-            },
-            ["killed", at] => Self::Killed { at: read(at)? },
-            ["stalled", from, to] => Self::Stalled { from: read(from)?, to: read(to)? },
+        let ["heard", subscription, at, object, ref heard @ ..] = line.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(());
+        };
+        let heard = match heard {
+            ["subscribed"] => Heard::Subscribed,
+            ["message", publisher, number] => Heard::Message { publisher: read(publisher)?, number: read(number)? },
+            ["gap"] => Heard::Gap,
+            ["deaf"] => Heard::Deaf,
             _ => return Err(()),
-        })
+        };
+        Ok(Self { subscription: read(subscription)?, at: read(at)?, object: read(object)?, heard })
     }
-}
-
-fn read<T: FromStr>(word: &str) -> Result<T, ()> {
-    word.parse().map_err(drop)
 }
 
 impl fmt::Display for Op {
@@ -105,6 +71,14 @@ impl fmt::Display for Op {
     }
 }
 
+impl FromStr for Op {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        parse_op(&text.split(' ').collect::<Vec<_>>())
+    }
+}
+
 fn parse_op(words: &[&str]) -> Result<Op, ()> {
     Ok(match *words {
         ["push", element] => Op::Push(read(element)?),
@@ -132,50 +106,6 @@ fn parse_op(words: &[&str]) -> Result<Op, ()> {
         ["publish", publisher, number] => Op::Publish { publisher: read(publisher)?, number: read(number)? },
         _ => return Err(()),
     })
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Found(number) => write!(f, "found {number}"),
-            Self::Taken { element, fence, delivery } => write!(f, "taken {element} {fence} {delivery}"),
-            other => f.write_str(other.word()),
-        }
-    }
-}
-
-/// The outcomes without numbers.
-const OUTCOMES: [(Outcome, &str); 8] = [
-    (Outcome::Ok, "ok"),
-    (Outcome::No, "no"),
-    (Outcome::Lost, "lost"),
-    (Outcome::Refused, "refused"),
-    (Outcome::Unclear, "unclear"),
-    (Outcome::Cancelled, "cancelled"),
-    (Outcome::Denied, "denied"),
-    (Outcome::Broken, "broken"),
-];
-
-impl Outcome {
-    /// The word for reports.
-    pub(in crate::grid) fn word(self) -> &'static str {
-        match self {
-            Self::Found(_) => "found",
-            Self::Taken { .. } => "taken",
-            other => OUTCOMES.iter().find(|(outcome, _)| *outcome == other).map_or("", |(_, word)| word),
-        }
-    }
-}
-
-fn parse_outcome(words: &[&str]) -> Result<Outcome, ()> {
-    match *words {
-        ["found", number] => Ok(Outcome::Found(read(number)?)),
-        ["taken", element, fence, delivery] => {
-            Ok(Outcome::Taken { element: read(element)?, fence: read(fence)?, delivery: read(delivery)? })
-        }
-        [word] => OUTCOMES.iter().find(|(_, other)| *other == word).map(|(outcome, _)| *outcome).ok_or(()),
-        _ => Err(()),
-    }
 }
 
 impl fmt::Display for Heard {

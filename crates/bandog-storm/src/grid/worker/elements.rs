@@ -6,7 +6,8 @@ use bandog::grid::{Deque, Queue, Set, SortedSet, Taken};
 
 use super::task::{EXACT, ONCE, SETTLES, TAKES, Task};
 use crate::{
-    grid::history::{How, Kind, OBJECTS, Object, Op, Outcome},
+    calls::{Context as _, Outcome},
+    grid::history::{How, Kind, OBJECTS, Object, Op},
     history::now,
 };
 
@@ -147,7 +148,7 @@ impl Task {
         // The time is read before the check: at this time, the holder had not lost the element if `held` is true.
         let at = now();
         let op = Op::Settle { of, how, held: !taken.is_lost() };
-        let call = self.context.begin_at(at, self.number, object, op, SETTLES);
+        let call = self.context.recorder().begin_at(at, self.number, object, op, SETTLES);
         let settled = async {
             match how {
                 How::Done => taken.done().await,

@@ -6,7 +6,8 @@ use bandog::grid::{Event, Subscriber, Topic};
 
 use super::task::{ONCE, Task};
 use crate::{
-    grid::history::{self, Heard, Kind, Object, Op, Outcome},
+    calls::{Context as _, Outcome},
+    grid::history::{Heard, HeardEvent, Kind, Object, Op},
     history::{CallId, now},
 };
 
@@ -34,9 +35,7 @@ impl Task {
 
     async fn publish_at(&mut self, object: Object) {
         let publisher = self.owner;
-        let number = self.published.entry(object).or_default();
-        *number += 1;
-        let number = *number;
+        let number = self.context.next_message(self.number, object);
         let topic = self.topic(object);
         let publish = topic.publish(&(publisher, number));
         self.call((object, Op::Publish { publisher, number }), ONCE, publish, |_| Outcome::Ok).await;
@@ -55,9 +54,9 @@ pub(super) async fn subscribe(mut task: Task, object: Object) {
                 continue;
             }
         };
-        let subscription = task.context.next_call();
+        let subscription = task.context.recorder().next_call();
         let note = |task: &Task, heard| {
-            task.context.note(&history::Event::Heard { subscription, at: now(), object, heard });
+            task.context.recorder().note(HeardEvent { subscription, at: now(), object, heard });
         };
         note(&task, Heard::Subscribed);
         let mut left = task.random.u64(1..EVENTS);
@@ -79,7 +78,7 @@ pub(super) async fn subscribe(mut task: Task, object: Object) {
 async fn hear_last(task: &mut Task, object: Object, subscription: CallId, subscriber: &mut Subscriber<Message>) {
     let start = Instant::now();
     let note = |task: &Task, heard| {
-        task.context.note(&history::Event::Heard { subscription, at: now(), object, heard });
+        task.context.recorder().note(HeardEvent { subscription, at: now(), object, heard });
     };
     while start.elapsed() < HEARS_WITHIN {
         task.publish_at(object).await;

@@ -3,10 +3,13 @@
 use bandog::grid::Map;
 
 use super::task::{EXACT, ONCE, SEVERAL, Task};
-use crate::grid::{
-    context::outcome,
-    drain::read,
-    history::{Kind, OBJECTS, Object, Op, Outcome},
+use crate::{
+    calls::{Context as _, Outcome},
+    grid::{
+        context::Context,
+        drain::read,
+        history::{Kind, OBJECTS, Object, Op},
+    },
 };
 
 /// Number of keys of each task in an object.
@@ -145,7 +148,7 @@ impl Task {
         let counter = grid.counter(at[1].0.name()).expect("a handle").exact();
         let added = batch.add(counter.add(by.cast_signed()));
         let written = batch.add(grid.map::<u64, u64>(at[2].0.name()).expect("a handle").put(&key, &value));
-        let calls = at.map(|(object, op)| self.context.begin(self.number, object, op, EXACT + ONCE));
+        let calls = at.map(|(object, op)| self.context.recorder().begin(self.number, object, op, EXACT + ONCE));
         // The result is that of the first error; each call has its own one.
         let _ = batch.send().await;
         let results = [
@@ -154,7 +157,7 @@ impl Task {
             written.get().map(|()| Outcome::Ok),
         ];
         for ((call, (object, _)), result) in calls.into_iter().zip(at).zip(results) {
-            self.context.end(call, result.unwrap_or_else(|error| outcome(object, &error)));
+            self.context.recorder().end(call, result.unwrap_or_else(|error| Context::failed(object, &error)));
         }
         self.count(3);
     }

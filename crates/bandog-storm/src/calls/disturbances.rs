@@ -1,0 +1,78 @@
+//! The faults, kills and stalls of a run, and what they excuse.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    fault::{Fault, FaultKind},
+    history::Nanos,
+};
+
+/// Time before a failover in which acknowledged writes may not have reached a replica.
+const BEHIND: Nanos = 1_000_000_000;
+
+/// What has disturbed the clients and the store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Disturbances {
+    /// The times at which clients were killed.
+    pub(crate) killed: BTreeMap<u32, Nanos>,
+    pub(crate) faults: Vec<Fault>,
+    /// Times in which a client could not run, because of the machine. `None`: all clients.
+    pub(crate) stalls: Vec<(Option<u32>, Nanos, Nanos)>,
+}
+
+impl Disturbances {
+    /// The faults that concern this client, or the store.
+    pub(crate) fn faults_of(&self, client: u32) -> impl Iterator<Item = &Fault> {
+        self.faults.iter().filter(move |fault| fault.client.is_none_or(|other| other == client))
+    }
+
+    /// Whether a fault or a stall has disturbed this client, or the store, between these times.
+    pub(crate) fn is_disturbed(&self, client: u32, from: Nanos, to: Nanos) -> bool {
+        let faults = self.faults_of(client).map(|fault| (fault.from, fault.to));
+        faults.chain(self.stalls_of(client)).any(|(begin, end)| begin <= to && end >= from)
+    }
+
+    fn stalls_of(&self, client: u32) -> impl Iterator<Item = (Nanos, Nanos)> {
+        let stalls = self.stalls.iter().filter(move |(of, ..)| of.is_none_or(|of| of == client));
+        stalls.map(|(_, from, to)| (*from, *to))
+    }
+
+    /// The total time between `from` and `to` in which this client could not run.
+    pub(crate) fn stopped(&self, client: u32, from: Nanos, to: Nanos) -> Nanos {
+        let stops = self.faults_of(client).filter(|fault| {
+            // The calls of a memory store have no timeout while they are held.
+            fault.kind.stops_the_worker() || matches!(fault.kind, FaultKind::HoldRequests | FaultKind::HoldAnswers)
+        });
+        let mut spans: Vec<_> = stops.map(|fault| (fault.from, fault.to)).chain(self.stalls_of(client)).collect();
+        spans.retain(|(begin, end)| *begin <= to && *end >= from);
+        spans.sort_unstable();
+        let (mut sum, mut seen) = (0, from);
+        for (begin, end) in spans {
+            sum += end.min(to).saturating_sub(begin.max(seen));
+            seen = seen.max(end);
+        }
+        sum
+    }
+
+    /// A fault that may have undone a write that was made between `begin` and `end`, before `until`.
+    pub(crate) fn loss(&self, begin: Nanos, end: Nanos, until: Nanos) -> Option<&'static str> {
+        let mut losses = self.faults.iter().filter(|fault| fault.kind.loses_objects());
+        let fault = losses.find(|fault| match fault.kind {
+            FaultKind::Flushed => begin <= fault.to && fault.from <= until,
+            _ => {
+                begin <= fault.to
+                    && end.saturating_add(BEHIND) >= fault.from
+                    && fault.from.saturating_sub(BEHIND) <= until
+            }
+        })?;
+        Some(match fault.kind {
+            FaultKind::Flushed => "the store was emptied",
+            _ => "a replica took over",
+        })
+    }
+
+    /// A fault that may have undone something between these times.
+    pub(crate) fn loss_between(&self, from: Nanos, to: Nanos) -> Option<&'static str> {
+        self.loss(from, to.max(from), to)
+    }
+}
