@@ -10,6 +10,7 @@ use crate::{
     plan::Kind,
     settings::{Profile, StoreKind, WorkerArgs},
     ticks::{NodeArgs, TicksArgs},
+    work::WorkArgs,
 };
 
 /// Makes random calls on locks under faults, and checks the history of the calls.
@@ -59,6 +60,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
   cargo xtask storm grid redis --ops 100000               the data grid: `storm grid --help`
+  cargo xtask storm work redis --ops 100000               work queues: `storm work --help`
 
 The exit code is 0 when nothing is wrong, 1 when a promise of docs/GUARANTEES.md was broken.
 docs/PROOF.md says what is checked, what is not, and what was found.";
@@ -72,11 +74,16 @@ pub(crate) enum Role {
     Ticks(TicksArgs),
     /// Plays the data grid with random calls under faults, and checks the history of the calls
     Grid(GridArgs),
+    /// Plays work queues with random calls and handlers under faults, and checks the history
+    Work(WorkArgs),
     /// Ends real programs in every possible way, and checks how each program exits
     Exits(ExitsArgs),
     /// A worker of the command `grid`, which the storm itself starts
     #[command(hide = true)]
     GridWorker(WorkerArgs),
+    /// A worker of the command `work`, which the storm itself starts
+    #[command(hide = true)]
+    WorkWorker(WorkerArgs),
     /// A node of the command `ticks`, which the storm itself starts
     #[command(hide = true)]
     TicksNode(NodeArgs),

@@ -174,14 +174,25 @@ impl FaultKind {
 
     /// The faults of objects of the grid on this store in this profile.
     pub(crate) fn of_objects(store: StoreKind, profile: Profile) -> Vec<Self> {
+        let mut kinds = Self::of_queues(store, profile);
+        if kinds.contains(&Flushed) {
+            kinds.push(RightMissing);
+        }
+        kinds
+    }
+
+    /// The faults of work queues on this store in this profile. If a right is missing, a script can be applied in part, so
+    /// this is not among them.
+    pub(crate) fn of_queues(store: StoreKind, profile: Profile) -> Vec<Self> {
         let mut kinds = Self::of(store, profile);
         // A server keeps its data when it is killed: the fault `Flushed` is the one that loses them.
         kinds.retain(|kind| !matches!(kind, TimeNamespace | OtherBoot | ServerEmpty | Forget));
         if matches!(profile, Profile::Pauses | Profile::Everything) && store == StoreKind::Memory {
             kinds.push(RuntimeEnded);
         }
-        if matches!(profile, Profile::Server | Profile::Everything) && store != StoreKind::Memory {
-            kinds.extend([Flushed, Full, RightMissing]);
+        let is_redis = matches!(store, StoreKind::Redis | StoreKind::Sentinel | StoreKind::Cluster);
+        if matches!(profile, Profile::Server | Profile::Everything) && is_redis {
+            kinds.extend([Flushed, Full]);
             if store == StoreKind::Redis {
                 kinds.push(ServerKilled);
             }
@@ -191,7 +202,7 @@ impl FaultKind {
 
     /// Whether the fault can make the store lose writes of objects that it has confirmed.
     pub(crate) fn loses_objects(self) -> bool {
-        matches!(self, Flushed | MasterKilled | MasterStopped | Failover | Promoted)
+        matches!(self, Flushed | LogDeleted | MasterKilled | MasterStopped | Failover | Promoted)
     }
 
     /// Whether the fault can make the store lose a hold (a granted lock) before the hold expires.

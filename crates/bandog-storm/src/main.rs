@@ -1,6 +1,7 @@
 //! Makes random calls on locks while faults are injected, records a history, and checks the history. The module `ticks`
-//! does the same with scheduled jobs, and `grid` with the data grid. `cargo xtask storm --help`, `storm ticks --help` and
-//! `storm grid --help` print the options. The module `exits` ends programs in every possible way.
+//! does the same with scheduled jobs, `grid` with the data grid, and `work` with work queues. `cargo xtask storm --help`,
+//! `storm ticks --help`, `storm grid --help` and `storm work --help` print the options. The module `exits` ends programs in
+//! every possible way.
 //!
 //! `worker` makes the calls, in separate processes. `nemesis` injects faults. `check` checks the history, and imports
 //! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
@@ -25,6 +26,7 @@ mod sweep;
 mod test_store;
 mod ticks;
 mod topology;
+mod work;
 mod worker;
 mod worker_pool;
 
@@ -43,8 +45,10 @@ fn main() -> ExitCode {
         Some(Role::Worker(worker)) => worker::run(worker),
         Some(Role::TicksNode(node)) => ticks::node(node),
         Some(Role::GridWorker(worker)) => grid::work(worker),
+        Some(Role::WorkWorker(worker)) => work::work(worker),
         Some(Role::Exits(args)) => return exits::run(args),
         Some(Role::Grid(args)) => return grid::run(args),
+        Some(Role::Work(args)) => return work::run(args),
         Some(Role::Ticks(args)) => return ticks::run(args),
         None => return run_on_stores(&args),
     };

@@ -246,12 +246,23 @@ impl TestStore {
         }
     }
 
+    /// The rows of a query, which SQLite and the other databases spell in different ways. Empty for all other stores.
+    pub(crate) fn select(&self, of_sqlite: &str, of_servers: &str) -> Vec<String> {
+        match self {
+            Self::Sqlite(path) => {
+                rows(path, of_sqlite).unwrap_or_else(|error| vec![format!("{}: {error}", path.display())])
+            }
+            Self::Other(server) => server.rows(of_servers),
+            Self::Memory | Self::Redis(_) | Self::Sentinel(_) | Self::Cluster(_) | Self::Quorum(_) => Vec::new(),
+        }
+    }
+
     /// The remaining data after all clients have ended, as text. Empty for a memory store, because that store ends with
     /// its process.
     pub(crate) fn left(&self) -> Vec<String> {
         match self {
             Self::Memory => Vec::new(),
-            Self::Sqlite(path) => rows(path).unwrap_or_else(|error| vec![format!("{}: {error}", path.display())]),
+            Self::Sqlite(_) => self.select(LEFT, ""),
             Self::Redis(_) | Self::Quorum(_) => left_at(&self.servers()),
             Self::Other(server) => server.left(),
             Self::Sentinel(_) | Self::Cluster(_) => {
@@ -272,10 +283,10 @@ fn left_at(servers: &[&RedisServer]) -> Vec<String> {
     servers.iter().flat_map(left).collect()
 }
 
-/// The rows that the query `LEFT` finds in the database.
-fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
+/// The texts that a query finds in the database.
+fn rows(path: &Path, query: &str) -> rusqlite::Result<Vec<String>> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let mut statement = conn.prepare(LEFT)?;
+    let mut statement = conn.prepare(query)?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 

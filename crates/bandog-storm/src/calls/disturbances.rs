@@ -58,7 +58,7 @@ impl Disturbances {
     pub(crate) fn loss(&self, begin: Nanos, end: Nanos, until: Nanos) -> Option<&'static str> {
         let mut losses = self.faults.iter().filter(|fault| fault.kind.loses_objects());
         let fault = losses.find(|fault| match fault.kind {
-            FaultKind::Flushed => begin <= fault.to && fault.from <= until,
+            FaultKind::Flushed | FaultKind::LogDeleted => begin <= fault.to && fault.from <= until,
             _ => {
                 begin <= fault.to
                     && end.saturating_add(BEHIND) >= fault.from
@@ -67,6 +67,7 @@ impl Disturbances {
         })?;
         Some(match fault.kind {
             FaultKind::Flushed => "the store was emptied",
+            FaultKind::LogDeleted => "the log of the database was deleted",
             _ => "a replica took over",
         })
     }

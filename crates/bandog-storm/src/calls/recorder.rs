@@ -33,6 +33,11 @@ impl<W: Words> Recorder<W> {
         self.log.write(&Event::<W>::Other(other));
     }
 
+    /// Records a time in which a task has blocked the runtime of the client.
+    pub(crate) fn blocked(&self, from: Nanos, to: Nanos) {
+        self.log.write(&Event::<W>::Stalled { from, to });
+    }
+
     /// Records that the runtime of the client is ended.
     pub(crate) fn killed(&self, at: Nanos) {
         self.log.write(&Event::<W>::Killed { at });

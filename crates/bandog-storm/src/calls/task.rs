@@ -95,12 +95,7 @@ impl<C: Context> Task<C> {
         future: impl Future<Output = Result<T>>,
         result: impl FnOnce(&T) -> Outcome,
     ) -> Option<T> {
-        let dropped_after = DROPPED_AFTER.mul_f64(self.random.f64() * self.random.f64());
-        let answer = match self.random.u32(..DROPPED) {
-            0 => timeout(dropped_after, future).await.ok(),
-            _ => Some(future.await),
-        };
-        let (recorded, value) = match answer {
+        let (recorded, value) = match self.answer(future).await {
             None => (Outcome::Cancelled, None),
             Some(Ok(value)) => (result(&value), Some(value)),
             Some(Err(error)) => (C::failed(object, &error), None),
@@ -108,6 +103,20 @@ impl<C: Context> Task<C> {
         self.context.recorder().end(call, recorded);
         self.count(1);
         value
+    }
+
+    /// Waits for the answer to a call. None: the future was dropped.
+    pub(crate) async fn answer<T>(&mut self, future: impl Future<Output = Result<T>>) -> Option<Result<T>> {
+        let dropped_after = DROPPED_AFTER.mul_f64(self.random.f64() * self.random.f64());
+        match self.random.u32(..DROPPED) {
+            0 => timeout(dropped_after, future).await.ok(),
+            _ => Some(future.await),
+        }
+    }
+
+    /// The number of calls that have ended in this process.
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.calls)
     }
 
     /// Counts calls that have ended.

@@ -210,12 +210,21 @@ impl Server {
     }
 
     fn left_now(&self) -> Vec<String> {
-        let lines = match self {
-            Self::Postgres(server) => server.sql(DATABASE, &format!("{SCHEMA}; {LEFT}")),
-            Self::MariaDb(server) => server.sql(DATABASE, LEFT),
+        let nodes = match self {
+            Self::Postgres(_) | Self::MariaDb(_) => return self.rows(LEFT),
             // The nodes that end with their session, and the sessions.
             Self::ZooKeeper(server) => nodes(server),
             Self::Ensemble(ensemble) => nodes(&ensemble[ensemble.wait_for_leader()]),
+        };
+        nodes.lines().map(str::to_owned).collect()
+    }
+
+    /// The texts that a query finds in a database. Empty for all other servers.
+    pub(crate) fn rows(&self, query: &str) -> Vec<String> {
+        let lines = match self {
+            Self::Postgres(server) => server.sql(DATABASE, &format!("{SCHEMA}; {query}")),
+            Self::MariaDb(server) => server.sql(DATABASE, query),
+            Self::ZooKeeper(_) | Self::Ensemble(_) => String::new(),
         };
         lines.lines().map(str::to_owned).collect()
     }

@@ -1,0 +1,102 @@
+//! Works on all elements at the end of a run, and reads what is left.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bandog::{
+    Client, Result,
+    work::{Delivery, Phase},
+};
+
+use super::{
+    context::Context,
+    history::{End, Note, Op, Queue},
+};
+use crate::{
+    calls::{Context as _, JUDGE, Outcome},
+    history::{Files, nanos, now},
+};
+
+/// Longer than all leases, delays and pauses between attempts together.
+const WORKS_WITHIN: Duration = Duration::from_secs(30);
+/// Interval of the checks whether elements are left.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// A limit that no call reaches when there are no faults.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Number of elements that a handler works on at the same time.
+const SLOTS: u32 = 16;
+/// Maximum number of elements that are read.
+const PAGE: usize = 10_000;
+
+/// Removes the limits, works on all elements, reads the others, and removes them. The calls are those of the client
+/// [`JUDGE`].
+pub(super) async fn drain(client: &Client, files: &Files) {
+    let judge = Judge(Arc::new(Context::open(client, JUDGE, &files.client(JUDGE))));
+    for queue in Queue::ALL {
+        judge.empty(queue).await;
+    }
+}
+
+struct Judge(Arc<Context>);
+
+impl Judge {
+    async fn empty(&self, queue: Queue) {
+        let handle = self.0.queue(queue);
+        self.call(queue, Op::Resume, handle.resume()).await;
+        self.call(queue, Op::Limit(0), handle.limit_concurrency(None)).await;
+        let context = Arc::clone(&self.0);
+        let workers = handle.workers(SLOTS).run(move |delivery| {
+            handle_one(&context, queue, &delivery);
+            std::future::ready(Ok::<_, String>(()))
+        });
+        let start = Instant::now();
+        while self.is_at_work(queue).await && start.elapsed() < WORKS_WITHIN {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+        }
+        self.call(queue, Op::Stop, workers.stop()).await;
+        for phase in Phase::IN_QUEUE {
+            let rows = self.call(queue, Op::List(phase), self.0.page(queue, phase, PAGE)).await.unwrap_or_default();
+            for row in rows {
+                let (element, attempt) = (row.id, row.attempt);
+                self.0.recorder().note(Note::There { queue, element, phase, attempt });
+                self.call(queue, Op::Remove(element), handle.remove(&[element])).await;
+            }
+        }
+    }
+
+    /// Whether there are elements on which workers will work.
+    async fn is_at_work(&self, queue: Queue) -> bool {
+        let Some(status) = self.call(queue, Op::Status, self.0.queue(queue).status()).await else { return true };
+        [Phase::Ready, Phase::Delayed, Phase::Taken].into_iter().any(|phase| status.count(phase) > 0)
+    }
+
+    async fn call<T>(&self, queue: Queue, op: Op, future: impl Future<Output = Result<T>>) -> Option<T> {
+        let call = self.0.recorder().begin(0, queue, op, LIMIT);
+        let answer = future.await;
+        let outcome = |answer: &Result<T>| match answer {
+            Ok(_) => Outcome::Ok,
+            Err(error) => Context::failed(queue, error),
+        };
+        self.0.recorder().end(call, outcome(&answer));
+        answer.ok()
+    }
+}
+
+/// Records a delivery.
+fn handle_one(context: &Context, queue: Queue, delivery: &Delivery<u64>) {
+    let (recorder, at) = (context.recorder(), now());
+    let handling = recorder.next_call();
+    recorder.note(Note::Begun {
+        handling,
+        at,
+        queue,
+        element: delivery.id(),
+        value: **delivery,
+        fence: delivery.fence().get(),
+        attempt: delivery.attempt(),
+        until: at + nanos(delivery.remaining()),
+    });
+    recorder.note(Note::Left { handling, at: now(), end: End::Ok });
+}

@@ -1,0 +1,98 @@
+//! The queues, the calls on them, and what handlers record.
+
+use bandog::work::{ElementId, Phase};
+
+use crate::history::{CallId, Nanos};
+
+/// A queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::work) enum Queue {
+    /// A queue without a limit, with its number.
+    Plain(u32),
+    /// A queue whose concurrency is limited.
+    Limited,
+}
+
+impl Queue {
+    pub(in crate::work) const ALL: [Self; 3] = [Self::Plain(0), Self::Plain(1), Self::Limited];
+
+    /// The name in the store.
+    pub(in crate::work) fn name(self) -> String {
+        format!("storm:{self}")
+    }
+}
+
+/// What a call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::work) enum Op {
+    /// Pushes an element with this value, which no other push of the run has. A key or an id of `once` of 0 is none. `parts`:
+    /// the element waits until the elements with the values before it are done, as many as this.
+    Push {
+        value: u64,
+        key: u32,
+        once: u32,
+        parts: u32,
+    },
+    Remove(ElementId),
+    Retry(ElementId),
+    RetryAll,
+    Pause,
+    Resume,
+    /// Limits the concurrency. 0: not at all.
+    Limit(u32),
+    Status,
+    /// Lists the elements in a phase.
+    List(Phase),
+    /// Stops workers.
+    Stop,
+    /// A handler settles its delivery.
+    Settle {
+        handling: CallId,
+        how: How,
+    },
+}
+
+/// How a handler settles its delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::work) enum How {
+    Done,
+    Retry,
+    Fail,
+    HandBack,
+}
+
+/// How a handler gives an element up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::work) enum End {
+    /// It returns.
+    Ok,
+    /// It returns an error.
+    Error,
+    Panic,
+    /// Its future is dropped.
+    Dropped,
+    /// It calls a method that settles the delivery.
+    Settles(How),
+}
+
+/// What a client records besides its calls. A handler records its end before it ends or settles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::work) enum Note {
+    /// A handler begins. The delivery is not lost before `until`, if the handler does not end it.
+    Begun {
+        handling: CallId,
+        at: Nanos,
+        queue: Queue,
+        element: ElementId,
+        value: u64,
+        fence: u64,
+        attempt: u32,
+        until: Nanos,
+    },
+    /// The lease was extended.
+    Held { handling: CallId, until: Nanos },
+    /// The handler gives the element up.
+    Left { handling: CallId, at: Nanos, end: End },
+    /// At the end of the run, the element was in the queue.
+    There { queue: Queue, element: ElementId, phase: Phase, attempt: u32 },
+}

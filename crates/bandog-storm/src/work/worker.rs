@@ -1,0 +1,49 @@
+//! A worker process: its clients push, operate and work on the queues until the process is ordered to stop.
+
+mod handler;
+mod operators;
+mod pushes;
+mod task;
+mod workers;
+
+use std::sync::Arc;
+
+use bandog::Client;
+
+use super::{
+    context::Context,
+    drain::drain,
+    history::{Queue, Work},
+};
+use crate::{
+    calls::{Process, Traffic},
+    history::Files,
+};
+
+/// Calls on work queues.
+pub(super) struct Calls;
+
+impl Traffic for Calls {
+    type Words = Work;
+
+    async fn work(process: &Process, client: Client, number: u32) {
+        let context = Arc::new(Context::open(&client, number, &process.path(number)));
+        let mut tasks = Vec::new();
+        for number in 0..process.args.tasks {
+            tasks.push(tokio::spawn(process.task(&context, number).run()));
+        }
+        for (queue, number) in Queue::ALL.into_iter().zip(process.args.tasks..) {
+            tasks.push(tokio::spawn(workers::run(process.task(&context, number), queue)));
+        }
+        for task in tasks {
+            task.await.expect("no call panics");
+        }
+        client.idle().await;
+        // An error means that the client has ended already.
+        let _ = client.close().await;
+    }
+
+    async fn drain(client: &Client, files: &Files) {
+        drain(client, files).await;
+    }
+}
