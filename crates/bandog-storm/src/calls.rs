@@ -3,11 +3,13 @@
 //! As in the history of locks, a line is written before the client acts on it, so it survives `kill -9`. The content of
 //! the store at the end is a part of the history, too: the calls of the client [`JUDGE`].
 
+mod args;
 mod call;
 mod disturbances;
 mod findings;
 mod lines;
 mod outcome;
+mod parts;
 mod play;
 mod process;
 mod recorded;
@@ -18,11 +20,12 @@ mod task;
 #[cfg(test)]
 pub(crate) use self::lines::Event;
 pub(crate) use self::{
+    args::PlayArgs,
     call::{Call, Words},
     findings::Findings,
-    lines::read,
     outcome::Outcome,
-    play::{PlayArgs, Played, Plays, run_each},
+    parts::read,
+    play::{Played, Plays, run_each},
     process::{Process, Traffic, run},
     recorded::Recorded,
     recorder::Recorder,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{call::Words, outcome::Outcome};
+use super::{call::Words, outcome::Outcome, parts::read};
 use crate::history::{CallId, Nanos};
 
 /// One line.
@@ -56,9 +56,4 @@ impl<W: Words> FromStr for Event<W> {
             _ => Self::Other(read(line)?),
         })
     }
-}
-
-/// Reads a part of a line.
-pub(crate) fn read<T: FromStr>(text: &str) -> Result<T, ()> {
-    text.parse().map_err(drop)
 }

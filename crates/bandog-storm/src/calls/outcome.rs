@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use bandog::{Error, ErrorKind, work::ElementId};
 
-use super::lines::read;
+use super::parts::read;
 
 /// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

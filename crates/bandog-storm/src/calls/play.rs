@@ -5,6 +5,7 @@ use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 use bandog::{Client, ConnectOptions};
 
 use super::{
+    args::PlayArgs,
     call::Words,
     recorded::Recorded,
     report::{Figures, Report},
@@ -20,23 +21,6 @@ use crate::{
     test_store::{Purpose, TestStore},
     worker_pool::{Size, WorkerPool},
 };
-
-/// The options of each command.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct PlayArgs {
-    /// The seed of an earlier run, to repeat its calls and its faults. The scheduling of the threads is not repeated
-    #[arg(long, value_name = "S")]
-    seed: Option<u64>,
-    /// The kinds of faults
-    #[arg(long, value_enum, default_value_t = Profile::Everything)]
-    profile: Profile,
-    /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
-    #[arg(long, value_name = "DIR")]
-    keep: Option<PathBuf>,
-    /// Prints one JSON object per store instead of the tables
-    #[arg(long)]
-    json: bool,
-}
 
 /// How one kind of traffic is played.
 #[derive(Debug, Clone, Copy)]

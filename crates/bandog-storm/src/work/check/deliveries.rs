@@ -1,6 +1,6 @@
 //! The deliveries of one element: their fences, attempts and reasons.
 
-use super::{DELIVERIES, Facts, broken};
+use super::facts::{DELIVERIES, Facts, broken};
 use crate::{
     calls::Findings,
     history::Nanos,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bandog::work::{ElementId, Phase};
 
-use super::{DELIVERIES, Facts, broken};
+use super::facts::{DELIVERIES, Facts, broken};
 use crate::{
     calls::{Findings, Outcome},
     history::Nanos,

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use super::{Facts, broken};
+use super::facts::{Facts, broken};
 use crate::{
     calls::Findings,
     history::Nanos,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Facts, broken};
+use super::facts::{Facts, broken};
 use crate::{
     calls::{Findings, Outcome},
     history::Nanos,

@@ -1,0 +1,22 @@
+//! The options that `storm grid` and `storm work` share.
+
+use std::path::PathBuf;
+
+use crate::settings::Profile;
+
+/// The options of each command.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct PlayArgs {
+    /// The seed of an earlier run, to repeat its calls and its faults. The scheduling of the threads is not repeated
+    #[arg(long, value_name = "S")]
+    pub(super) seed: Option<u64>,
+    /// The kinds of faults
+    #[arg(long, value_enum, default_value_t = Profile::Everything)]
+    pub(super) profile: Profile,
+    /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
+    #[arg(long, value_name = "DIR")]
+    pub(super) keep: Option<PathBuf>,
+    /// Prints one JSON object per store instead of the tables
+    #[arg(long)]
+    pub(super) json: bool,
+}
