@@ -5,7 +5,7 @@ use std::{borrow::Borrow, fmt, marker::PhantomData, num::NonZeroU32, sync::Arc, 
 use bandog_codec::{Codec, Encode, TextJson};
 use bandog_core::{
     Error, Key, Pattern, Result,
-    queues::{Change, ElementId, ElementRow, Outcome, Phase, QueueSettings, QueueStatus, Rate, rules::MAX_CHANGES},
+    queues::{Change, ElementId, ElementRow, Outcome, Phase, QueueStatus, Rate, rules::MAX_CHANGES},
     structures::Cursor,
 };
 use bandog_sync::Client;
@@ -241,7 +241,7 @@ impl<T, C: Codec> WorkQueue<T, C> {
     /// # Errors
     /// See above.
     pub async fn limit_concurrency(&self, elements: Option<NonZeroU32>) -> Result<()> {
-        self.set(|settings| settings.concurrency = elements).await
+        self.change(Change::Concurrency(elements)).await.map(drop)
     }
 
     /// Limits the number of deliveries of all programs together: in no period are there more. None: no limit.
@@ -258,13 +258,7 @@ impl<T, C: Codec> WorkQueue<T, C> {
             let message = format!("the period of the rate is {per:?}; it must be from 1 ms to a year");
             return Err(Error::misused(message).at(&self.shared.key));
         }
-        self.set(|settings| settings.rate = rate).await
-    }
-
-    async fn set(&self, set: impl FnOnce(&mut QueueSettings)) -> Result<()> {
-        let mut settings = self.status().await?.settings;
-        set(&mut settings);
-        self.change(Change::Settings(settings)).await.map(drop)
+        self.change(Change::Rate(rate)).await.map(drop)
     }
 
     async fn change(&self, change: Change) -> Result<u64> {

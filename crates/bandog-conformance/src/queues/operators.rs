@@ -21,7 +21,14 @@ fn some(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).expect("not 0")
 }
 
-/// Law 362: a paused queue delivers nothing. Its elements can be pushed, extended and settled.
+impl Program {
+    async fn settings(&self) -> QueueSettings {
+        self.store.status(&self.queue).await.expect("the status").settings
+    }
+}
+
+/// Law 362: a paused queue delivers nothing. Its elements can be pushed, extended and settled. Limits that are changed
+/// meanwhile leave it paused, and a pause leaves the limits.
 pub async fn queues_can_be_paused<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     ours.push_texts(&["a"]).await;
@@ -32,8 +39,18 @@ pub async fn queues_can_be_paused<W: QueueWorld>(world: &W) {
     assert!(taken.elements.is_empty() && !taken.has_more, "{taken:?}");
     assert_eq!(ours.extend(&element, HOUR, None).await, Extended::Held);
     assert_eq!(ours.done(&element).await, Settled::Applied);
-    assert!(ours.store.status(&ours.queue).await.expect("the status").settings.is_paused);
+    let rate = Rate { deliveries: some(1_000), per: SECOND };
+    let mut settings = QueueSettings { is_paused: true, concurrency: Some(some(2)), rate: Some(rate) };
+    ours.change(Change::Concurrency(settings.concurrency)).await;
+    theirs.change(Change::Rate(settings.rate)).await;
+    assert_eq!(ours.settings().await, settings);
+    assert!(ours.take_all(1).await.is_empty());
+    ours.change(Change::Concurrency(None)).await;
     theirs.change(Change::Pause(false)).await;
+    (settings.is_paused, settings.concurrency) = (false, None);
+    assert_eq!(ours.settings().await, settings);
+    ours.change(Change::Rate(None)).await;
+    assert_eq!(ours.settings().await, QueueSettings::default());
     assert_eq!(texts(&ours.take_all(1).await), ["b"]);
 }
 
@@ -41,9 +58,9 @@ pub async fn queues_can_be_paused<W: QueueWorld>(world: &W) {
 /// lease has ended make room.
 pub async fn queues_limit_what_is_taken<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
+    ours.change(Change::Concurrency(Some(some(3)))).await;
     let settings = QueueSettings { concurrency: Some(some(3)), ..QueueSettings::default() };
-    ours.change(Change::Settings(settings)).await;
-    assert_eq!(ours.store.status(&ours.queue).await.expect("the status").settings, settings);
+    assert_eq!(ours.settings().await, settings);
     ours.push_texts(&["a", "b", "c", "d", "e", "f"]).await;
     let first = ours.run(ours.take(2)).await.elements;
     let second = theirs.run(Take { lease: SECOND, ..theirs.take(10) }).await;
@@ -58,7 +75,7 @@ pub async fn queues_limit_what_is_taken<W: QueueWorld>(world: &W) {
     })
     .await;
     assert_eq!(texts(&rest), ["c"], "its lease has ended");
-    ours.change(Change::Settings(QueueSettings::default())).await;
+    ours.change(Change::Concurrency(None)).await;
     assert_eq!(texts(&ours.take_all(10).await), ["e", "f"]);
 }
 
@@ -66,7 +83,7 @@ pub async fn queues_limit_what_is_taken<W: QueueWorld>(world: &W) {
 pub async fn queues_limit_the_rate<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     let rate = Rate { deliveries: some(5), per: SECOND };
-    ours.change(Change::Settings(QueueSettings { rate: Some(rate), ..QueueSettings::default() })).await;
+    ours.change(Change::Rate(Some(rate))).await;
     let elements: Vec<_> = (0..20).map(|number| new(&number.to_string())).collect();
     ours.push_all(&elements).await;
     let mut times = Vec::new();

@@ -481,17 +481,9 @@ fn read_cursor(cursor: &Cursor) -> Option<Position> {
 /// Changes the queue.
 pub fn change<R: Rows>(rows: &mut R, change: &Change, now: Now) -> Result<u64, R::Error> {
     match change {
-        Change::Settings(settings) => {
-            rows.set_settings(settings)?;
-            rows.ring()?;
-            Ok(0)
-        }
-        Change::Pause(is_paused) => {
-            let settings = QueueSettings { is_paused: *is_paused, ..rows.settings()? };
-            rows.set_settings(&settings)?;
-            rows.ring()?;
-            Ok(0)
-        }
+        Change::Pause(is_paused) => set(rows, |settings| settings.is_paused = *is_paused),
+        Change::Concurrency(limit) => set(rows, |settings| settings.concurrency = *limit),
+        Change::Rate(limit) => set(rows, |settings| settings.rate = *limit),
         Change::Retry(ids) => {
             let dead = chosen(rows, ids, Phase::Dead)?;
             for mut element in dead.iter().cloned() {
@@ -530,6 +522,15 @@ pub fn change<R: Rows>(rows: &mut R, change: &Change, now: Now) -> Result<u64, R
             Ok(0)
         }
     }
+}
+
+/// Changes one of the settings.
+fn set<R: Rows>(rows: &mut R, set: impl FnOnce(&mut QueueSettings)) -> Result<u64, R::Error> {
+    let mut settings = rows.settings()?;
+    set(&mut settings);
+    rows.set_settings(&settings)?;
+    rows.ring()?;
+    Ok(0)
 }
 
 /// The elements with these ids that are in this phase. No ids: the first ones.

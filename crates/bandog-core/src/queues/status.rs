@@ -51,10 +51,12 @@ impl QueueStatus {
 /// A change by an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Replaces the settings.
-    Settings(QueueSettings),
     /// Pauses or continues, and leaves the other settings.
     Pause(bool),
+    /// Limits the number of elements that are taken at the same time, and leaves the other settings. None: no limit.
+    Concurrency(Option<NonZeroU32>),
+    /// Limits the number of deliveries per time, and leaves the other settings. None: no limit.
+    Rate(Option<Rate>),
     /// Dead elements become ready, with no attempts. Empty: all.
     Retry(Vec<ElementId>),
     /// Removes elements; those that are taken are cancelled: their takers must stop. An element that waits for a removed one

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bandog_core::{
     Error, Key, Result,
     queues::{
-        Change, ElementId, Extend, MAX_ORDER_KEY, NewElement, Phase, Push, QueueSettings, Rate, Settle, SettleEnd,
-        Take, When, rules, write_worker_row,
+        Change, ElementId, Extend, MAX_ORDER_KEY, NewElement, Phase, Push, Settle, SettleEnd, Take, When, rules,
+        write_worker_row,
     },
 };
 use bandog_redis_net::Script;
@@ -135,9 +135,13 @@ pub(super) fn letter(phase: Phase) -> Option<&'static str> {
 pub(super) fn change(queue: &Key, change: &Change, tries: u8) -> Option<Command> {
     let command = call(&SCRIPTS.work_change, queue, tries);
     Some(match change {
-        Change::Settings(settings) => command.arg("settings").args(fields(settings)),
-        Change::Pause(true) => command.arg("pause"),
-        Change::Pause(false) => command.arg("continue"),
+        Change::Pause(is_paused) => command.arg("set").arg("paused").arg(if *is_paused { "1" } else { "" }),
+        Change::Concurrency(limit) => command.arg("set").arg("concurrency").arg(text(limit.as_ref())),
+        Change::Rate(limit) => {
+            let deliveries = text(limit.map(|limit| limit.deliveries).as_ref());
+            let per = text(limit.map(|limit| micros(limit.per)).as_ref());
+            command.arg("set").arg("deliveries").arg(deliveries).arg("per").arg(per)
+        }
         Change::Retry(ids) => command.arg("retry").args(ids.iter().map(|each| id(*each))),
         Change::Remove(ids) => command.arg("remove").args(ids.iter().map(|each| id(*each))),
         Change::Purge(Phase::Taken) => return None,
@@ -148,20 +152,9 @@ pub(super) fn change(queue: &Key, change: &Change, tries: u8) -> Option<Command>
     })
 }
 
-/// The fields of the settings that are not the default, each with its value.
-fn fields(settings: &QueueSettings) -> Vec<String> {
-    let QueueSettings { is_paused, concurrency, rate } = settings;
-    let mut fields = Vec::new();
-    if *is_paused {
-        fields.extend(["paused".to_owned(), "1".to_owned()]);
-    }
-    if let Some(limit) = concurrency {
-        fields.extend(["concurrency".to_owned(), limit.to_string()]);
-    }
-    if let Some(Rate { deliveries, per }) = rate {
-        fields.extend(["deliveries".to_owned(), deliveries.to_string(), "per".to_owned(), micros(*per).to_string()]);
-    }
-    fields
+/// The value of a setting. None: an empty text.
+fn text(value: Option<&impl ToString>) -> String {
+    value.map(ToString::to_string).unwrap_or_default()
 }
 
 /// An id in the scripts: texts sort as the ids do.

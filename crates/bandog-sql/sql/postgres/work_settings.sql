@@ -1,13 +1,15 @@
--- Replaces the settings of a queue.
+-- Changes settings of a queue.
 -- $1 the queue
--- $2 whether it is paused, $3 whether only this is changed
--- $4 the concurrency, $5 the deliveries and $6 the period in µs of the rate
--- $7 the channel of the queue
+-- $2 whether it is paused. Null: as before
+-- $3 whether the concurrency is changed, $4 the concurrency
+-- $5 whether the rate is changed, $6 the deliveries and $7 the period in µs of the rate
+-- $8 the channel of the queue
 -- Result: rows without a meaning.
 with changed as (
-    update bandog_work_queue set is_paused = $2::bool, concurrency = case when $3::bool then concurrency else $4::bigint end,
-        deliveries = case when $3::bool then deliveries else $5::bigint end,
-        period = case when $3::bool then period else $6::bigint end
+    update bandog_work_queue set is_paused = coalesce($2::bool, is_paused),
+        concurrency = case when $3::bool then $4::bigint else concurrency end,
+        deliveries = case when $5::bool then $6::bigint else deliveries end,
+        period = case when $5::bool then $7::bigint else period end
     where name = $1::text returning 1
 )
-select pg_notify($7::text, '')::text where exists (select from changed)
+select pg_notify($8::text, '')::text where exists (select from changed)

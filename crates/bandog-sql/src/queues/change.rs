@@ -1,11 +1,11 @@
 //! Changes by operators.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, num::NonZeroU32};
 
 use async_trait::async_trait;
 use bandog_core::{
     Key,
-    queues::{Change, ElementId, Phase, QueueSettings, WorkerRow, write_worker_row},
+    queues::{Change, ElementId, Phase, Rate, WorkerRow, write_worker_row},
 };
 
 use super::{
@@ -40,10 +40,9 @@ impl Query for Changing {
         }
         let call = Call { link, context, queue: &self.queue };
         match &self.change {
-            Change::Settings(settings) => call.set(settings, false).await,
-            Change::Pause(is_paused) => {
-                call.set(&QueueSettings { is_paused: *is_paused, ..QueueSettings::default() }, true).await
-            }
+            Change::Pause(is_paused) => call.set(Some(*is_paused), None, None).await,
+            Change::Concurrency(limit) => call.set(None, Some(*limit), None).await,
+            Change::Rate(limit) => call.set(None, None, Some(*limit)).await,
             Change::Retry(ids) => call.retry(ids).await,
             Change::Remove(ids) => call.remove(ids).await,
             Change::Purge(phase) => call.purge(*phase).await,
@@ -64,15 +63,30 @@ impl Call<'_> {
         self.link.query(&self.context.work.shared.create, &[&self.queue.as_str()]).await.map(drop)
     }
 
-    async fn set(&self, settings: &QueueSettings, only_pause: bool) -> Result<u64, Fault> {
+    /// Changes the settings that are given.
+    async fn set(
+        &self,
+        is_paused: Option<bool>,
+        concurrency: Option<Option<NonZeroU32>>,
+        rate: Option<Option<Rate>>,
+    ) -> Result<u64, Fault> {
         self.create().await?;
-        let QueueSettings { is_paused, concurrency, rate } = settings;
-        let concurrency = concurrency.map(|limit| i64::from(limit.get()));
+        let (has_concurrency, has_rate) = (concurrency.is_some(), rate.is_some());
+        let concurrency = concurrency.flatten().map(|limit| i64::from(limit.get()));
+        let rate = rate.flatten();
         let (deliveries, period) =
             (rate.map(|rate| i64::from(rate.deliveries.get())), rate.map(|rate| micros(rate.per)));
         let channel = Channel::of_queue(self.queue).to_string();
-        let parameters: [Parameter<'_>; 7] =
-            [&self.queue.as_str(), is_paused, &only_pause, &concurrency, &deliveries, &period, &channel];
+        let parameters: [Parameter<'_>; 8] = [
+            &self.queue.as_str(),
+            &is_paused,
+            &has_concurrency,
+            &concurrency,
+            &has_rate,
+            &deliveries,
+            &period,
+            &channel,
+        ];
         self.link.query(&self.context.work.postgres.settings, &parameters).await?;
         Ok(0)
     }

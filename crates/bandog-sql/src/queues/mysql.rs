@@ -289,13 +289,14 @@ pub(super) async fn settle(
 
 /// Changes a queue.
 pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: &Change) -> Result<u64, Fault> {
-    let locks_queue = matches!(change, Change::Settings(_) | Change::Pause(_));
+    let locks_queue = matches!(change, Change::Pause(_) | Change::Concurrency(_) | Change::Rate(_));
     let (mut transaction, []) = begin_or_create(link, context, queue, locks_queue, []).await?;
     let first = match change {
         Change::Retry(ids) if ids.is_empty() => Some(Phase::Dead),
         Change::Purge(phase) if !matches!(phase, Phase::Taken | Phase::Ended) => Some(*phase),
-        Change::Settings(_)
-        | Change::Pause(_)
+        Change::Pause(_)
+        | Change::Concurrency(_)
+        | Change::Rate(_)
         | Change::Retry(_)
         | Change::Remove(_)
         | Change::Purge(_)

@@ -8,21 +8,17 @@ local verb, count = ARGV[2], 0
 -- A server whose memory is full refuses a script that begins with a write that needs memory.
 redis.call('ZREM', taken, '')
 
-if verb == 'settings' then
-    -- ARGV[3..] the fields and their values. A rate keeps the time of its next delivery
-    local next_delivery, has_rate = redis.call('HGET', settings, 'next'), false
-    redis.call('DEL', settings)
+if verb == 'set' then
+    -- ARGV[3..] fields of the settings and their values. An empty value removes the field
     for at = 3, #ARGV, 2 do
-        redis.call('HSET', settings, ARGV[at], ARGV[at + 1])
-        has_rate = has_rate or ARGV[at] == 'deliveries'
+        if ARGV[at + 1] == '' then
+            redis.call('HDEL', settings, ARGV[at])
+            -- The time of the next delivery belongs to the rate.
+            if ARGV[at] == 'deliveries' then redis.call('HDEL', settings, 'next') end
+        else
+            redis.call('HSET', settings, ARGV[at], ARGV[at + 1])
+        end
     end
-    if next_delivery and has_rate then redis.call('HSET', settings, 'next', next_delivery) end
-    rings = true
-elseif verb == 'pause' then
-    redis.call('HSET', settings, 'paused', '1')
-    rings = true
-elseif verb == 'continue' then
-    redis.call('HDEL', settings, 'paused')
     rings = true
 elseif verb == 'retry' or verb == 'remove' then
     -- ARGV[3..] the ids. None: the first dead ones

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{
     ErrorKind, Key, Notifier, Pattern,
-    queues::{
-        Bell, Change, Extend, NewElement, OnceId, Phase, Push, QueueSettings, Queues, Settle, SettleEnd, Take, When,
-        WorkerRow,
-    },
+    queues::{Bell, Change, Extend, NewElement, OnceId, Phase, Push, Queues, Settle, SettleEnd, Take, When, WorkerRow},
     structures::Cursor,
 };
 use bandog_testkit::{RedisServer, eventually_async};
@@ -73,7 +70,8 @@ async fn a_user_of_a_prefix_has_the_rights_of_the_page() {
     }
     for change in [
         Change::Pause(true),
-        Change::Settings(QueueSettings::default()),
+        Change::Concurrency(None),
+        Change::Rate(None),
         Change::Retry(Vec::new()),
         Change::Remove(vec![taken[1].id]),
         Change::Purge(Phase::Ready),
