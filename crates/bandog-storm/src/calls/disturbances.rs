@@ -16,6 +16,8 @@ pub(crate) struct Disturbances {
     /// The times at which clients were killed.
     pub(crate) killed: BTreeMap<u32, Nanos>,
     pub(crate) faults: Vec<Fault>,
+    /// Whether a client that is stopped or cut off can have locks of the store for which the others wait.
+    pub(crate) has_locks: bool,
     /// Times in which a client could not run, because of the machine. `None`: all clients.
     pub(crate) stalls: Vec<(Option<u32>, Nanos, Nanos)>,
 }
@@ -28,8 +30,10 @@ impl Disturbances {
 
     /// Whether a fault or a stall has disturbed this client, or the store, between these times.
     pub(crate) fn is_disturbed(&self, client: u32, from: Nanos, to: Nanos) -> bool {
-        let faults = self.faults_of(client).map(|fault| (fault.from, fault.to));
-        faults.chain(self.stalls_of(client)).any(|(begin, end)| begin <= to && end >= from)
+        let concerns = |of: Option<u32>| self.has_locks || of.is_none_or(|of| of == client);
+        let faults = self.faults.iter().filter(|fault| concerns(fault.client)).map(|fault| (fault.from, fault.to));
+        let stalls = self.stalls.iter().filter(|(of, ..)| concerns(*of)).map(|(_, from, to)| (*from, *to));
+        faults.chain(stalls).any(|(begin, end)| begin <= to && end >= from)
     }
 
     fn stalls_of(&self, client: u32) -> impl Iterator<Item = (Nanos, Nanos)> {

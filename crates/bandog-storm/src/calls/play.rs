@@ -116,7 +116,10 @@ impl Played {
         self.faults.extend(probed);
         let log = Log::open(&self.files.faults())?;
         self.faults.iter().for_each(|fault| log.write(fault));
-        Recorded::read(&self.files, &self.pool.lives, &self.faults, self.is_memory())
+        let mut recorded = Recorded::read(&self.files, &self.pool.lives, &self.faults, self.is_memory())?;
+        recorded.disturbances.has_locks =
+            matches!(self.store, StoreKind::Sqlite | StoreKind::Postgres | StoreKind::Mariadb);
+        Ok(recorded)
     }
 
     /// Ends the store, and removes the history if nothing is wrong.
