@@ -12,6 +12,8 @@
 //! - `order`: elements with the same key came in the order of their pushes;
 //! - `parts`: an element that waits for others came when all of them were done;
 //! - `limit`: the concurrency was not exceeded;
+//! - `rate`: in no period were there more deliveries than the rate says;
+//! - `paused`: no element was delivered while the queue was paused;
 //! - `late`: each call ends in time;
 //! - `errors`: no call gets an error that it must not get;
 //! - `empty`: at the end, only dead elements and those that wait for others were in the queues;
@@ -23,6 +25,7 @@ mod deliveries;
 mod elements;
 mod facts;
 mod holders;
+mod limits;
 mod order;
 
 use self::facts::Facts;
@@ -42,6 +45,7 @@ pub(super) fn check(history: &History) -> Findings {
         deliveries::check(&facts, *queue, handlings, &mut findings);
     }
     holders::check(&facts, &mut findings);
+    limits::check(&facts, &mut findings);
     for left in &history.left {
         findings.broken("left", left.clone());
     }

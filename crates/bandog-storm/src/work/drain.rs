@@ -46,6 +46,7 @@ impl Judge {
         let handle = self.0.queue(queue);
         self.call(queue, Op::Resume, handle.resume()).await;
         self.call(queue, Op::Limit(0), handle.limit_concurrency(None)).await;
+        self.call(queue, Op::Rate(0), handle.limit_rate(None)).await;
         let context = Arc::clone(&self.0);
         let workers = handle.workers(SLOTS).run(move |delivery| {
             handle_one(&context, queue, &delivery);

@@ -85,8 +85,9 @@ fn reason(
 /// An element is not handled again after it was done, or given up.
 fn twice(facts: &Facts<'_>, queue: Queue, first: &Handling, next: &Handling, findings: &mut Findings) {
     let done = facts.acknowledged(first, How::Done);
+    // An operator can retry it before the answer of the store.
     let given_up = facts.acknowledged(first, How::Fail);
-    let given_up = given_up.filter(|at| !facts.may_be_retried(queue, first.element, *at, next.begin));
+    let given_up = given_up.filter(|_| !facts.may_be_retried(queue, first.element, first.begin, next.begin));
     let Some(at) = done.or(given_up).filter(|at| next.begin > *at) else { return };
     broken(findings, facts.loss_between(first.begin.min(at), next.begin), "twice", || format!("{first:?}; {next:?}"));
 }

@@ -13,6 +13,10 @@ use crate::{
 /// The number of deliveries after which an element is dead.
 pub(super) const DELIVERIES: u32 = 5;
 
+/// Maximum time from a delivery to the begin of its handler: an element waits for a slot for half a second, or is delivered
+/// by a request that is repeated. If it takes longer, the lease is over.
+pub(super) const BEGINS_WITHIN: Nanos = 3_000_000_000;
+
 /// The history, in the orders in which the laws need it.
 pub(super) struct Facts<'h> {
     pub(super) history: &'h History,

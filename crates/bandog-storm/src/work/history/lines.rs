@@ -12,6 +12,7 @@ impl fmt::Display for Queue {
         match self {
             Self::Plain(number) => write!(f, "plain.{number}"),
             Self::Limited => f.write_str("limited.0"),
+            Self::Rated => f.write_str("rated.0"),
         }
     }
 }
@@ -34,6 +35,7 @@ impl fmt::Display for Op {
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Limit(elements) => write!(f, "limit {elements}"),
+            Self::Rate(deliveries) => write!(f, "rate {deliveries}"),
             Self::Status => f.write_str("status"),
             Self::List(phase) => write!(f, "list {}", phase.as_str()),
             Self::Stop => f.write_str("stop"),
@@ -56,6 +58,7 @@ impl FromStr for Op {
             ["pause"] => Self::Pause,
             ["resume"] => Self::Resume,
             ["limit", elements] => Self::Limit(read(elements)?),
+            ["rate", deliveries] => Self::Rate(read(deliveries)?),
             ["status"] => Self::Status,
             ["list", word] => Self::List(phase(word)?),
             ["stop"] => Self::Stop,

@@ -11,10 +11,12 @@ pub(in crate::work) enum Queue {
     Plain(u32),
     /// A queue whose concurrency is limited.
     Limited,
+    /// A queue whose rate is limited.
+    Rated,
 }
 
 impl Queue {
-    pub(in crate::work) const ALL: [Self; 3] = [Self::Plain(0), Self::Plain(1), Self::Limited];
+    pub(in crate::work) const ALL: [Self; 4] = [Self::Plain(0), Self::Plain(1), Self::Limited, Self::Rated];
 
     /// The name in the store.
     pub(in crate::work) fn name(self) -> String {
@@ -40,6 +42,8 @@ pub(in crate::work) enum Op {
     Resume,
     /// Limits the concurrency. 0: not at all.
     Limit(u32),
+    /// Limits the deliveries in each second. 0: not at all.
+    Rate(u32),
     Status,
     /// Lists the elements in a phase.
     List(Phase),

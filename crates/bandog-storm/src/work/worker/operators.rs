@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog::work::Phase;
+use bandog::work::{Phase, Rate};
 
 use super::task::{ONCE, SEVERAL, Task};
 use crate::{
@@ -14,8 +14,17 @@ use crate::{
 const CROWDED: u64 = 300;
 /// The limits of the queue that is limited.
 const LIMITS: [u32; 2] = [3, 6];
+/// The limits of the queue whose rate is limited: numbers of deliveries in each second.
+const RATES: [u32; 2] = [20, 60];
 /// Maximum duration of a pause, in milliseconds.
 const PAUSED: u64 = 300;
+/// Maximum duration of a pause of the queue whose rate is limited, in milliseconds. No handler begins in the last part of a
+/// long pause.
+const PAUSED_LONG: u64 = 5_000;
+/// One of this number of pauses is a long one.
+const LONG: u8 = 8;
+/// The queues with short pauses.
+const SHORTLY_PAUSED: [Queue; 3] = [Queue::Plain(0), Queue::Plain(1), Queue::Limited];
 /// Number of dead elements that an operator sees.
 const PAGE: usize = 20;
 /// Number of attempts to end a pause.
@@ -52,10 +61,13 @@ impl Task {
 
     /// Pauses a queue for some time.
     pub(super) async fn pause(&mut self) {
-        let (queue, context) = (self.any_queue(), self.context.clone());
+        let context = self.context.clone();
+        let is_long = self.random.u8(..LONG) == 0;
+        let queue = if is_long { Queue::Rated } else { self.random.choice(SHORTLY_PAUSED).unwrap_or(Queue::Limited) };
         let handle = context.queue(queue);
         self.call((queue, Op::Pause), ONCE, handle.pause(), |()| Outcome::Ok).await;
-        tokio::time::sleep(Duration::from_millis(self.random.u64(..PAUSED))).await;
+        let paused = self.random.u64(..if is_long { PAUSED_LONG } else { PAUSED });
+        tokio::time::sleep(Duration::from_millis(paused)).await;
         for _ in 0..RESUMES {
             if self.call((queue, Op::Resume), ONCE, handle.resume(), |()| Outcome::Ok).await.1.is_some() {
                 return;
@@ -63,12 +75,19 @@ impl Task {
         }
     }
 
-    /// Changes the limit of the queue that is limited.
+    /// Changes the limit of a queue that has one.
     pub(super) async fn limit(&mut self) {
-        let (queue, context) = (Queue::Limited, self.context.clone());
-        let limit = self.random.choice(LIMITS).unwrap_or(LIMITS[0]);
-        let limited = context.queue(queue).limit_concurrency(NonZeroU32::new(limit));
-        self.call((queue, Op::Limit(limit)), ONCE * 2, limited, |()| Outcome::Ok).await;
+        let context = self.context.clone();
+        if self.random.bool() {
+            let limit = self.random.choice(LIMITS).unwrap_or(LIMITS[0]);
+            let limited = context.queue(Queue::Limited).limit_concurrency(NonZeroU32::new(limit));
+            self.call((Queue::Limited, Op::Limit(limit)), ONCE * 2, limited, |()| Outcome::Ok).await;
+        } else {
+            let limit = self.random.choice(RATES).unwrap_or(RATES[0]);
+            let rate = NonZeroU32::new(limit).map(|deliveries| Rate { deliveries, per: Duration::from_secs(1) });
+            let limited = context.queue(Queue::Rated).limit_rate(rate);
+            self.call((Queue::Rated, Op::Rate(limit)), ONCE * 2, limited, |()| Outcome::Ok).await;
+        }
     }
 
     /// Counts the elements of a queue.
