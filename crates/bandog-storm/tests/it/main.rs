@@ -1,4 +1,4 @@
-//! A short storm with a fixed seed on the stores that need no server, one on objects, and tests of the command line.
+//! A short storm with a fixed seed on the stores that need no server, one on objects, one on work queues, and tests of the command line.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};
@@ -38,6 +38,26 @@ fn objects_in_memory_keep_their_promises_in_a_storm() {
 #[test]
 fn objects_on_redis_keep_their_promises_in_a_storm() {
     passes(&["grid", "redis", "--ops", "10000", "--seed", "1"]);
+}
+
+#[test]
+fn work_queues_in_memory_keep_their_promises_in_a_storm() {
+    passes(&["work", "memory", "--ops", "1500", "--seed", "1"]);
+}
+
+#[test]
+fn work_queues_on_redis_keep_their_promises_in_a_storm() {
+    passes(&["work", "redis", "--ops", "1500", "--seed", "1"]);
+}
+
+#[test]
+fn the_help_of_work_names_its_options_and_stores() {
+    let output = storm(&["work", "--help"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for word in ["--ops", "--seed", "--profile", "--keep", "--json", "Examples", "docs/work.md", "mariadb"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!storm(&["work", "zookeeper"]).status.success());
 }
 
 #[test]

@@ -49,6 +49,16 @@ fn objects_on_servers_that_fail_keep_their_promises_in_a_storm() {
 }
 
 #[test]
+fn work_queues_keep_their_promises_in_a_storm() {
+    passes(&["work", "redis", "sqlite", "postgres", "mariadb"], 5_000, 1);
+}
+
+#[test]
+fn work_queues_on_servers_that_fail_keep_their_promises_in_a_storm() {
+    passes(&["work", "sentinel", "cluster"], 5_000, 1);
+}
+
+#[test]
 fn a_quorum_keeps_its_promises_in_a_storm() {
     // One of the first faults of this seed restarts an empty server.
     is_well("quorum", 3_000, 4);
