@@ -62,6 +62,17 @@ pub async fn keys_go_on_after_dead_elements<W: QueueWorld>(world: &W) {
     ours.done(&retried).await;
     ours.push(with_key("a5", "a")).await;
     assert_eq!(texts(&ours.take_all(10).await), ["a5"]);
+    // One whose taker dies in the last delivery, too.
+    ours.push_all(&[with_key("b1", "b"), with_key("b2", "b")]).await;
+    let last = ours.run(Take { lease: Duration::from_millis(50), ..ours.take(10) }).await;
+    assert_eq!(texts(&last.elements), ["b1"]);
+    let mut next = Vec::new();
+    eventually_async(SOON, async || {
+        next = ours.run(Take { deliveries: 1, ..ours.take(10) }).await.elements;
+        !next.is_empty()
+    })
+    .await;
+    assert_eq!(texts(&next), ["b2"]);
 }
 
 /// Law 361: an element becomes ready when its predecessors are done, each once, and not while one of them is dead.

@@ -161,7 +161,7 @@ async fn take_some(link: &Link, context: &Context, take: &Take) -> Result<Option
         begun = Transaction::begin(link, context, &take.queue, true, first).await?;
     }
     let Some((mut transaction, [due, over, around, ready])) = begun else { return Ok(None) };
-    transaction.load(&due)?;
+    let due = transaction.load(&due)?;
     let over = transaction.load(&over)?;
     let row = around.first().ok_or(Fault::Broken(None))?;
     transaction.view.load_next(Phase::Delayed, row.try_get(0)?);
@@ -171,7 +171,9 @@ async fn take_some(link: &Link, context: &Context, take: &Take) -> Result<Option
     let ready = transaction.load(&ready)?;
     let of = |id: &ElementId| transaction.view.get(*id);
     let cancelled = over.iter().filter(|id| of(id).is_some_and(|element| element.is_cancelled));
-    let exhausted = ready.iter().filter(|id| of(id).is_some_and(|element| element.attempt >= take.deliveries));
+    // Those that are woken now are ready, too.
+    let ready = due.iter().chain(&over).chain(&ready);
+    let exhausted = ready.filter(|id| of(id).is_some_and(|element| element.attempt >= take.deliveries));
     let ended: Vec<ElementId> = cancelled.chain(exhausted).copied().collect();
     transaction.lock_around(&ended).await?;
     let now = transaction.view.times();
