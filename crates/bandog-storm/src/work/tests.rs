@@ -310,8 +310,20 @@ fn nothing_is_left() {
             history.there(8, phase, 0);
         });
     }
-    with(&[], |history| {
-        history.push(70, push(8));
+    // An element waits for one that is dead or was removed, and for nothing else.
+    let waits = |part: fn(&mut History)| {
+        move |history: &mut History| {
+            history.push(70, push(8));
+            history.push(70, Op::Push { value: 9, key: 0, once: 0, parts: 1 });
+            history.there(9, Phase::Blocked, 0);
+            part(history);
+        }
+    };
+    with(&[], waits(|history| history.there(8, Phase::Dead, 5)));
+    with(&[], waits(|history| _ = history.call(90, QUEUE, Op::Remove(element(8)), Outcome::Found(1))));
+    with(&["empty"], waits(|history| _ = history.handle(300, 8, 8, 1, End::Ok)));
+    with(&["empty"], |history| {
+        history.push(70, keyed(8));
         history.there(8, Phase::Blocked, 0);
     });
     with(&["empty"], |history| history.there(5, Phase::Blocked, 0));

@@ -37,7 +37,9 @@ pub(super) fn check(facts: &Facts<'_>, queue: Queue, findings: &mut Findings) {
         findings.pushed += 1;
         kept(facts, push, element, there.get(&element).copied(), findings);
     }
-    there.values().for_each(|there| at_the_end(facts, there, findings));
+    for element in there.values() {
+        at_the_end(facts, element, &there, &pushes, findings);
+    }
 }
 
 fn known(facts: &Facts<'_>, handling: &Handling, findings: &mut Findings) {
@@ -101,7 +103,13 @@ fn kept(facts: &Facts<'_>, push: &Call, element: ElementId, there: Option<&There
 /// Time after the begin of the last handling of an element in which the element was changed again.
 const UNDONE: Nanos = 10_000_000_000;
 
-fn at_the_end(facts: &Facts<'_>, there: &There, findings: &mut Findings) {
+fn at_the_end(
+    facts: &Facts<'_>,
+    there: &There,
+    all: &HashMap<ElementId, &There>,
+    pushes: &[&Call],
+    findings: &mut Findings,
+) {
     let handlings = facts.elements.get(&(there.queue, there.element)).map_or(&[][..], Vec::as_slice);
     match there.phase {
         Phase::Dead => {
@@ -111,8 +119,24 @@ fn at_the_end(facts: &Facts<'_>, there: &There, findings: &mut Findings) {
                 findings.broken("deliveries", format!("{there:?} is dead too early: {handlings:?}"));
             }
         }
-        // Its parts are judged with the order.
-        Phase::Blocked if handlings.is_empty() => {}
+        Phase::Blocked if handlings.is_empty() && may_wait(facts, there, all, pushes) => {}
         _ => findings.broken("empty", format!("{there:?}: {handlings:?}")),
     }
+}
+
+/// Whether the element may wait for a part that is dead, was removed, or waits itself.
+fn may_wait(facts: &Facts<'_>, there: &There, all: &HashMap<ElementId, &There>, pushes: &[&Call]) -> bool {
+    let element_of = |push: &Call| match push.outcome {
+        Some(Outcome::Pushed { element, .. }) => Some(element),
+        _ => None,
+    };
+    // A push without an answer may have added it.
+    let Some(push) = pushes.iter().find(|push| element_of(push) == Some(there.element)) else { return true };
+    let Op::Push { value, parts, .. } = push.op else { return true };
+    let may_be_open = |part: u64| {
+        let Some(element) = facts.pushes.get(&part).and_then(|push| element_of(push)) else { return true };
+        all.contains_key(&element) || facts.removals.contains_key(&(there.queue, element))
+    };
+    let is_lost = facts.loss_between(push.begin, Nanos::MAX).is_some();
+    is_lost || (value - u64::from(parts)..value).any(may_be_open)
 }
