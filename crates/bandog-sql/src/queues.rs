@@ -3,6 +3,7 @@
 mod change;
 mod elements;
 mod hints;
+mod kept;
 mod locked;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -66,7 +66,7 @@ pub(super) async fn push(link: &Link, context: &Context, push: &Push) -> Result<
     let first: [Statement<'_>; 1] = [(&context.work.mysql.remember, &remember)];
     let (mut transaction, [rows]) = begin_or_create(link, context, &push.queue, false, first).await?;
     transaction.view.known_push = !rows.first().ok_or(Fault::Broken(None))?.try_get::<bool>(0)?;
-    transaction.find_old(context, super::push::rows_of(push)).await?;
+    transaction.find_old(context, super::kept::rows_of(push)).await?;
     let mut once = BTreeMap::new();
     for element in &push.elements {
         if let Some(id) = &element.once {

@@ -7,13 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Key, Result,
+    Result,
     queues::{ElementId, NewElement, Push, Pushed},
 };
 
 use super::{
     elements::{check, distinct, read_id, to_json},
-    tables,
+    kept, tables,
 };
 use crate::{
     channel::Channel, client::Statement, context::Context, fault::Fault, job::Query, row::Row, session::Link,
@@ -86,7 +86,7 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
     if elements.is_empty() {
         return Ok(Vec::new());
     }
-    forget(link, context, &push.queue, rows_of(push)).await?;
+    kept::forget(link, context, &push.queue, kept::rows_of(push)).await?;
     let (json, channel) = (to_json(&elements, false), Channel::of_queue(&push.queue).to_string());
     let payloads: Vec<&[u8]> = elements.iter().map(|element| element.payload.as_slice()).collect();
     let keys: BTreeSet<&str> = elements.iter().filter_map(|element| element.order_key.as_deref()).collect();
@@ -116,24 +116,6 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
         return Ok(answer(&push.elements, &winners));
     }
     Err(Fault::Broken(None))
-}
-
-/// The rows that the queue keeps for a time because of a push: itself, its ids of `once`, and later the results.
-pub(super) fn rows_of(push: &Push) -> usize {
-    let of = |element: &NewElement| usize::from(element.once.is_some()) + usize::from(element.keep_result.is_some());
-    1 + push.elements.iter().map(of).sum::<usize>()
-}
-
-/// Removes what the queue need not keep any more, once in a while. `added`: the rows that may be added.
-pub(super) async fn forget(link: &Link, context: &Context, queue: &Key, added: usize) -> Result<(), Fault> {
-    let Some((from, most)) = context.work.hints.change(queue, |hints| hints.forgets(added)) else { return Ok(()) };
-    let rows = link.query(&context.work.postgres.forget, &[&queue.as_str(), &from, &most]).await?;
-    let row = rows.first().ok_or(Fault::Broken(None))?;
-    let (now, removed): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    if removed < most {
-        context.work.hints.change(queue, |hints| hints.forgot(now));
-    }
-    Ok(())
 }
 
 /// The element that was pushed with each id of [`NewElement::once`].

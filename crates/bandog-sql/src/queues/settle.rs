@@ -96,8 +96,6 @@ impl Query for Settlement {
             return Ok(Vec::new());
         }
         tables::ensure(link, context).await?;
-        // Each element was pushed, maybe in a transaction of the program, which removes nothing.
-        super::push::forget(link, context, &self.queue, self.settles.len()).await?;
         let gives_back = |settle: &Settle| matches!(settle.end, SettleEnd::Retry(..) | SettleEnd::HandBack);
         if self.settles.iter().any(gives_back) {
             context.work.hints.change(&self.queue, super::hints::Hints::reset);
@@ -106,6 +104,8 @@ impl Query for Settlement {
         if context.options.dialect == crate::options::Dialect::MySql {
             return super::mysql::settle(link, context, &self.queue, &self.settles).await;
         }
+        // Each element was pushed, maybe in a transaction of the program, which removes nothing.
+        super::kept::forget(link, context, &self.queue, self.settles.len()).await?;
         // A queue whose elements had keys needs the second way. If the other way finds keys, it changes nothing.
         if !context.work.hints.get(&self.queue).has_keys {
             let rows = self.end(link, context, None).await?;

@@ -85,7 +85,8 @@ impl Task {
             false => (push, None),
         };
         let parts = u32::try_from(elements).unwrap_or(u32::MAX);
-        // The one that waits comes first in the answer.
+        // The one that waits comes first in the history, and last in the answer.
+        let first = if waits { values.len() } else { 0 };
         let ops = last.into_iter().map(|value| Op::Push { value, key: 0, once: 0, parts });
         let ops = ops.chain(values.iter().map(|value| Op::Push { value: *value, key, once: 0, parts: 0 }));
         let at = now();
@@ -95,7 +96,7 @@ impl Task {
         let outcome = |at: usize| match &answer {
             None => Outcome::Cancelled,
             Some(Ok(pushed)) => pushed
-                .get(at)
+                .get((at + first) % pushed.len().max(1))
                 .map_or(Outcome::Broken, |pushed| Outcome::Pushed { element: pushed.id, is_new: pushed.is_new }),
             Some(Err(error)) => Context::failed(queue, error),
         };
