@@ -22,6 +22,7 @@ const NEED_SERVERS: &[(&str, &str)] = &[
     ("bandog-sql", "is about PostgreSQL"),
     ("bandog-sqlx", "is about PostgreSQL"),
     ("bandog-testkit", "starts the servers of the other tests"),
+    ("bandog-why", "starts the servers of its scenes"),
     ("bandog-zookeeper", "is about ZooKeeper"),
 ];
 

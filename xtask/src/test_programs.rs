@@ -55,7 +55,7 @@ const BEFORE_JAVA: &str = "bandog-redis laws";
 const JAVA_PROOFS: &[&str] = &["contended::", "counter::", "old_java", "both_versions", "java_alone"];
 
 /// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
-const ALONE: &[&str] = &["bandog-cli demo", "bandog-storm it"];
+const ALONE: &[&str] = &["bandog-cli demo", "bandog-storm it", "bandog-why it"];
 
 /// The programs of long proofs, which also run one at a time. Only `cargo xtask prove` runs them.
 pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-storm servers"];

@@ -21,6 +21,9 @@ use crate::{eventually, keeper, process};
 const READY_WITHIN: Duration = Duration::from_secs(90);
 /// Timeout of one question to a server.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// Timeout of one question to a server that starts. A server that has accepted the connection too early never answers, and
+/// the next question finds it ready.
+const STARTING_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
 /// A ZooKeeper server on its own port, with a tick of 200 ms. Sessions last from 400 ms to 60 s. The server keeps its
 /// data in a directory of its own, and dies with the test process.
@@ -225,8 +228,12 @@ impl ZooKeeperServer {
     }
 
     fn try_ask(&self, command: &str) -> io::Result<String> {
+        self.ask_within(ANSWERS_WITHIN, command)
+    }
+
+    fn ask_within(&self, timeout: Duration, command: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect(self.addr())?;
-        stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
+        stream.set_read_timeout(Some(timeout))?;
         stream.write_all(command.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -252,7 +259,7 @@ impl ZooKeeperServer {
     #[track_caller]
     pub(crate) fn wait_until_ready(&self) {
         // A server answers `ruok` before it serves clients.
-        eventually(READY_WITHIN, || match self.try_ask("srvr") {
+        eventually(READY_WITHIN, || match self.ask_within(STARTING_ANSWERS_WITHIN, "srvr") {
             Ok(answer) if answer.contains("Mode: ") => Ok(()),
             Ok(answer) => Err(answer),
             Err(error) => {
