@@ -78,18 +78,20 @@ const SCENES: &[Scene] = &[
 
 /// Shows how a lock fails, and what repairs it.
 ///
-/// Each scene is a small order service: unpaid orders are closed, and their stock is returned. Its replicas are A, B and C,
-/// and only one of them may do this at a time. A scene starts its own servers on free ports, prints what each replica does,
-/// with the time in seconds, and ends with one line, which is computed from what happened:
+/// Each scene is a small order service: unpaid orders are closed, and their stock
+/// is returned. Its replicas are A, B and C, and only one of them may do this at a
+/// time. A scene starts its own servers on free ports, and prints what each replica
+/// does, with the time in seconds. Its last line is computed from what happened:
 ///
-///   FAILS: the stock of an order was not returned exactly once, or a replica can never get the lock
-///   HOLDS: the shop is right
+///   HOLDS: the stock of each order was returned once, each report was sent once,
+///          reports did not overlap, and each replica can get the lock
+///   FAILS: otherwise
 ///
-/// `bandog-why list` prints the scenes in the order of the book, docs/why-locks.md. Begin with `bandog-why short`, and read
-/// its function in examples/why/src/redis.rs.
+/// `bandog-why list` prints the scenes in the order of the book (docs/why-locks.md).
+/// Begin with `short`, and read its function in examples/why/src/redis.rs.
 ///
-/// Exit codes: 0 the scene was shown, whatever its result; 1 it could not be shown; 2 wrong command line; 69 a server
-/// program is missing.
+/// Exit codes: 0 the scene was shown, whatever its result; 1 it could not be shown;
+/// 2 wrong command line; 69 a server program is missing.
 #[derive(Parser)]
 #[command(name = "bandog-why", verbatim_doc_comment)]
 struct Arguments {

@@ -68,7 +68,7 @@ fn compare(page: &str) {
 /// The scenes of a page, with the last line of their outputs.
 fn outputs(page: &str) -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
-    let page = fs::read_to_string(path).unwrap();
+    let page = fs::read_to_string(path).expect("the page is missing");
     let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once(COMMAND));
     let outputs: Vec<_> = blocks
         .map(|(_, output)| {
@@ -81,7 +81,7 @@ fn outputs(page: &str) -> Vec<(String, String)> {
 }
 
 fn run(scene: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bandog-why")).arg(scene).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_bandog-why")).arg(scene).output().expect("the program does not start")
 }
 
 fn text(out: &Output) -> String {
