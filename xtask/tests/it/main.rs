@@ -3,6 +3,7 @@
 
 mod book;
 mod cycles;
+mod deploy;
 mod examples;
 mod house;
 mod invariants;

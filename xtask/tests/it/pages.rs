@@ -163,7 +163,7 @@ fn links(line: &str) -> Vec<&str> {
 }
 
 /// The anchors that GitHub gives to the headings of a page.
-fn anchors(text: &str) -> Vec<String> {
+pub(crate) fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for (_, line) in prose(text) {
         let title = line.trim_start_matches('#');
