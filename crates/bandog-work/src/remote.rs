@@ -101,9 +101,9 @@ impl RemoteCalls {
             let late = Error::unavailable("the store has not answered in time").ambiguous();
             CallError::Store(late.at(&self.queue.key))
         };
-        let push = Push::new(&self.queue, Ok(payload)).keep_result(self.within + KEEP);
+        let push = Push::new(&self.queue, Ok(payload)).keep_result(self.within.saturating_add(KEEP));
         let mut cancel = timeout(left(), self.push(push)).await.map_err(|_| late())?.map_err(CallError::Store)?;
-        let waited = timeout(left() + GIVE_UP, results::wait(&self.queue, cancel.id, left())).await;
+        let waited = timeout(left().saturating_add(GIVE_UP), results::wait(&self.queue, cancel.id, left())).await;
         let outcome = match waited.map_err(|_| late())?.map_err(CallError::Store)? {
             Some(outcome) => Ok(outcome),
             None => {
@@ -134,7 +134,7 @@ impl RemoteCalls {
         let (queue, (reply, answer)) = (self.queue.clone(), oneshot::channel());
         drop(runtime.spawn(async move {
             let pushed = push.await;
-            // If nobody has the answer, its drop cancels.
+            // If the caller has gone, this is dropped here, which cancels the call.
             let _ = reply.send(pushed.map(|pushed| Cancel { queue, id: pushed.id, is_ended: false }));
         }));
         let ended = || Error::unavailable("the runtime that called this has ended").ambiguous().at(&self.queue.key);

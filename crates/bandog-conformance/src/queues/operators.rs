@@ -110,12 +110,15 @@ pub async fn queues_limit_the_rate<W: QueueWorld>(world: &W) {
 /// it does.
 pub async fn elements_can_be_cancelled<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
-    let elements = ["a", "b", "c", "d"].map(|text| NewElement { keep_result: Some(HOUR), ..new(text) });
+    let elements = ["a", "b", "c", "d", "e"].map(|text| NewElement { keep_result: Some(HOUR), ..new(text) });
     ours.push_all(&elements).await;
-    let taken = theirs.run(Take { lease: SECOND, ..theirs.take(3) }).await.elements;
+    let taken = theirs.run(Take { lease: SECOND, ..theirs.take(4) }).await.elements;
     let ids: Vec<_> = elements.iter().map(|element| element.id).collect();
-    assert_eq!(ours.change(Change::Remove(ids.clone())).await, 4);
+    assert_eq!(ours.change(Change::Remove(ids.clone())).await, 5);
     assert!(ours.take_all(10).await.is_empty());
+    assert_eq!(ours.find(ids[4]).await.and_then(|row| row.outcome), Some(Outcome::Cancelled));
+    // It does not become dead.
+    assert_eq!(theirs.settle(&taken[3], SettleEnd::Fail("no".into())).await, Settled::Applied);
     assert_eq!(ours.find(ids[3]).await.and_then(|row| row.outcome), Some(Outcome::Cancelled));
     let row = ours.find(ids[0]).await.expect("the element");
     assert!(row.phase == Phase::Taken && row.is_cancelled, "{row:?}");

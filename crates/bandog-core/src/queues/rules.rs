@@ -358,6 +358,7 @@ fn settle_one<R: Rows>(rows: &mut R, settle: &Settle, now: Now) -> Result<Settle
         // Also after the end of the lease, because no later delivery has begun.
         SettleEnd::Done(result) => end(rows, &element, &Outcome::Done(result.clone()), now)?,
         SettleEnd::Fail(_) if element.phase == Phase::Dead => {}
+        SettleEnd::Fail(_) if element.is_cancelled => end(rows, &element, &Outcome::Cancelled, now)?,
         SettleEnd::Fail(error) => die(rows, &mut element, error, now)?,
         SettleEnd::Retry(..) | SettleEnd::HandBack if element.phase == Phase::Dead => return Ok(Settled::Lost),
         // It was settled before, or its lease has ended.

@@ -20,7 +20,7 @@ with clock as materialized (
         when f.fence <> g.fence then 'lost'
         when g.ending = 0 then 'done'
         when g.ending = 2 and f.phase = 4 then 'nothing'
-        when g.ending = 2 then 'dead'
+        when g.ending = 2 and not f.is_cancelled then 'dead'
         when f.phase = 4 then 'lost'
         when f.phase <> 3 then 'nothing'
         when f.is_cancelled then 'cancelled'

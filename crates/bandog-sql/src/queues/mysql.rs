@@ -27,8 +27,6 @@ use super::{
 };
 use crate::{client::Statement, context::Context, fault::Fault, row::Row, session::Link, value::Parameter};
 
-/// A number of rows of which some are always removed.
-const MAX_OLD: usize = 1000;
 /// Number of attempts at a transaction whose queue has no row yet.
 const ATTEMPTS: u32 = 3;
 
@@ -309,7 +307,7 @@ pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: 
         transaction.lock(&ids).await?;
     }
     if let Change::Worker(..) = change {
-        transaction.find_old(context, MAX_OLD).await?;
+        transaction.find_old(context, usize::MAX).await?;
     }
     if let Change::Retry(ids) | Change::Remove(ids) = change {
         transaction.lock(ids).await?;

@@ -53,7 +53,7 @@ impl Context {
         Ok(rows)
     }
 
-    /// Whether the queue has so many elements that no more should be pushed.
+    /// Whether the queue is too full for further pushes.
     pub(super) fn is_crowded(&self, queue: Queue) -> bool {
         self.queues[&queue].1.load(Relaxed)
     }

@@ -20,7 +20,8 @@ local function settle(element, fence, kind, text)
         -- Also after the end of the lease, because no later delivery has begun.
         finish(element, 'd', text)
     elseif kind == 'f' then
-        if not is_dead then die(element, text) end
+        if is_dead then return 0 end
+        if has(element.flags, IS_CANCELLED) then finish(element, 'c', '') else die(element, text) end
     elseif is_dead then
         return 2
     elseif is_taken then -- If not, it was settled before, or its lease has ended.

@@ -162,10 +162,11 @@ impl<'v> Written<'v> {
         ];
         all.extend(each.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, statement)| statement));
         all.extend(changed.iter().map(|parameters| (texts.texts.as_str(), &parameters[..])));
+        // A row that is kept now can have the name of an old one.
         let each: [(bool, Statement<'_>); 3] = [
             (!self.forgotten.is_empty(), (&texts.drop, &forget)),
-            (!kinds.is_empty(), (&texts.keep, &keep)),
             (!old_kinds.is_empty(), (&texts.drop, &drop_old)),
+            (!kinds.is_empty(), (&texts.keep, &keep)),
         ];
         all.extend(each.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, statement)| statement));
         link.end(&all).await.map(drop)
