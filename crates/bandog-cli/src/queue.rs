@@ -81,8 +81,8 @@ impl From<PhaseName> for Phase {
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Most {
     /// Print at most this number of elements.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
 }
 
 #[derive(Debug, Subcommand)]
@@ -185,10 +185,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             }
             call.remove(async |queue| queue.purge(phase).await, None)
         }
-        Verb::Pause => call.show(async |queue| queue.pause().await),
+        Verb::Pause => call.show(async |queue| pause(queue, &args.name).await),
         Verb::Resume => call.show(async |queue| queue.resume().await),
         Verb::Limit(limit) => call.show(async |queue| limit.apply(queue).await),
     }
+}
+
+/// Pauses a queue. A queue without elements and workers may have a wrong name.
+async fn pause(queue: &Queue, name: &str) -> bandog::Result<()> {
+    queue.pause().await?;
+    let status = queue.status().await?;
+    if status.counts.values().all(|count| *count == 0) && status.workers.is_empty() {
+        report(&format!(
+            "{name:?} has no elements and no workers yet; if the name is wrong, end the pause by `resume`"
+        ));
+    }
+    Ok(())
 }
 
 /// A queue, and how results are printed.
@@ -220,7 +232,7 @@ impl Call<'_> {
     fn list(&self, phases: &[PhaseName], most: Most) -> Result<ExitCode, Fault> {
         let found = with_existing(self.store, self.name, async |queue| {
             let mut found = Vec::new();
-            let mut left = most.limit;
+            let mut left = most.limit as usize;
             for phase in phases.iter().copied().map(Phase::from) {
                 let rows: Vec<_> = queue.elements(phase).take(left).try_collect().await?;
                 left -= rows.len();

@@ -67,7 +67,7 @@ Fields of --json, one object per end of an element:
 
 Exit codes:
     0  stopped by one signal; with --until-empty: the queue is empty
-    1  with --until-empty: an element of this worker is dead
+    1  with --until-empty: an element has become dead meanwhile
   126  CMD cannot be run; its element is handed back
   127  CMD is not found; its element is handed back
   128 + N  stopped immediately by a second signal N, or by a signal before the start

@@ -49,6 +49,8 @@ struct ErrorParts {
     about_data: bool,
     /// Whether the server has refused the login of the client.
     about_login: bool,
+    /// Whether a transaction of another program has locked the rows.
+    about_locked_rows: bool,
 }
 
 /// The kind of an error.
@@ -95,6 +97,7 @@ impl Error {
             maybe_applied: false,
             about_data: false,
             about_login: false,
+            about_locked_rows: false,
         }))
     }
 
@@ -160,6 +163,13 @@ impl Error {
         self.with(|parts| parts.about_login = true)
     }
 
+    /// Marks the error as one about rows that a transaction of another program has locked, for authors of backends. Nothing is
+    /// applied, and the same call can succeed when that transaction has ended.
+    #[must_use]
+    pub fn about_locked_rows(self) -> Self {
+        self.with(|parts| parts.about_locked_rows = true)
+    }
+
     /// The text of the error without its kind. A message that contains the texts of several errors uses it, so that the
     /// kind is printed once, at the end.
     ///
@@ -207,6 +217,11 @@ impl Error {
     /// Whether the server has refused the user or the password of the client.
     pub fn is_about_login(&self) -> bool {
         self.0.about_login
+    }
+
+    /// Whether a transaction of another program has locked the rows.
+    pub fn is_about_locked_rows(&self) -> bool {
+        self.0.about_locked_rows
     }
 
     /// The error that caused this error. Its text is part of the text of this error, so

@@ -66,7 +66,7 @@ pub trait Queues: Debug + Send + Sync + 'static {
     /// Extends leases. One answer for each delivery.
     async fn extend(&self, extend: &Extend) -> Result<Vec<Extended>>;
 
-    /// Ends deliveries, all in one step, of each element at most one. One answer for each.
+    /// Ends deliveries, all that are not [busy](Settled::Busy) in one step, of each element at most one. One answer for each.
     async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>>;
 
     /// The elements with these ids, or their results. None: the store does not know the id.

@@ -48,6 +48,8 @@ pub enum SqlDialect {
 impl SqlStatement {
     /// The words in the database's error if the claim does not hold the lock.
     pub const LOST: &str = "bandog: this claim does not hold the lock";
+    /// The words in the database's error if the delivery does not have the element of a work queue.
+    pub const NOT_TAKEN: &str = "bandog: this delivery does not have the element";
     /// The words in the database's error if the database is not the one that has the lock.
     pub const OTHER_DATABASE: &str = "bandog: this is not the database of the lock";
     /// The words in the error of MySQL or MariaDB if the snapshot of the transaction is older than the grant.
@@ -71,13 +73,18 @@ impl SqlStatement {
     /// The error of bandog for an error of the database with this message. None if the message has another cause, such as
     /// a broken connection.
     ///
-    /// - [`ErrorKind::Lost`]: the claim does not hold the lock, or the run was completed, has ended or was taken over.
+    /// - [`ErrorKind::Lost`]: the claim does not hold the lock, the delivery does not have the element, or the run was
+    ///   completed, has ended or was taken over.
     /// - [`ErrorKind::Misused`]: the database is not the one that has the lock, the isolation level is not allowed, or no
     ///   transaction is open.
     /// - [`ErrorKind::Unavailable`]: the transaction has a snapshot that is older than the lock. A new one can succeed.
     pub fn refusal(&self, message: &str) -> Option<Error> {
         if message.contains(Self::LOST) {
             return Some(Error::lost(&self.key).during("fence"));
+        }
+        if message.contains(Self::NOT_TAKEN) {
+            let message = "the element was settled or removed, or another worker may have it";
+            return Some(Error::new(ErrorKind::Lost, message).during("settle").at(&self.key));
         }
         if message.contains(Self::TOO_EARLY) {
             let error = Error::unavailable("the transaction began before the lock was granted; repeat it");
@@ -102,8 +109,8 @@ impl SqlStatement {
 
     /// The error for a transaction of a database that is not the one that has the lock.
     pub fn other_database(&self) -> Error {
-        let message = "the transaction is in another database than the lock: both must use the same database, and the \
-                       same schema of bandog's tables";
+        let message = "the transaction is in another database than the tables of bandog: both must be in the same \
+                       database, and the transaction must use the same schema of these tables";
         Error::new(ErrorKind::Misused, message).during("fence").at(&self.key)
     }
 }

@@ -36,7 +36,8 @@ impl Queues for Sql {
     async fn push(&self, pushes: &[Push]) -> Vec<Result<Vec<Pushed>>> {
         let query = push::Pushes::new(pushes);
         let answers = query.answers.clone();
-        let failed = self.query_queues(query).await.err();
+        let has_once = pushes.iter().flat_map(|push| &push.elements).any(|element| element.once.is_some());
+        let failed = if has_once { self.wait_in_queues(query).await } else { self.query_queues(query).await }.err();
         let failed = failed.unwrap_or_else(|| Error::unavailable("the push was not executed"));
         let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
         let with_context = |(answer, push): (Option<Result<Vec<Pushed>>>, &Push)| -> Result<Vec<Pushed>> {
@@ -84,7 +85,13 @@ impl Queues for Sql {
 
     async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {
         let query = change::Changing { queue: queue.clone(), change: change.clone() };
-        self.query_queues(query).await.map_err(|error| error.during("change").at(queue))
+        let changed = match change {
+            Change::Retry(_) | Change::Remove(_) | Change::Purge(_) => self.wait_in_queues(query).await,
+            Change::Pause(_) | Change::Concurrency(_) | Change::Rate(_) | Change::Worker(..) => {
+                self.query_queues(query).await
+            }
+        };
+        changed.map_err(|error| error.during("change").at(queue))
     }
 
     async fn queues(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<(Vec<Key>, Option<Cursor>)> {

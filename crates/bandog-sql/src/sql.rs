@@ -28,7 +28,8 @@ use crate::{
 ///
 /// # Connections
 /// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
-/// registry, and for notifications. A fifth one is for work queues, if they are used. Each is opened when it is first needed. Clones share them. While the server has no free
+/// registry, and for notifications. A fifth one is for work queues, if they are used, and a sixth for requests
+/// about them that may wait for a transaction of another program: pushes with `once`, and changes by operators. Each is opened when it is first needed. Clones share them. While the server has no free
 /// connection, one is enough for all requests, and waiters poll. Each must lead to one session of the server. A pooler, such
 /// as PgBouncer, is refused, unless the URL says `?pooler=session`.
 #[derive(Debug, Clone)]
@@ -41,6 +42,8 @@ struct Shared {
     renewals: Lane,
     others: Lane,
     queues: Lane,
+    /// For requests about work queues that may wait for a transaction of another program.
+    waits: Lane,
     /// The sessions that hold locks of the database. None in layouts without them.
     held: Option<Arc<Held>>,
 }
@@ -87,6 +90,7 @@ impl Sql {
             renewals: Lane::reconnecting(),
             others: Lane::default(),
             queues: Lane::default(),
+            waits: Lane::default(),
         })))
     }
 
@@ -116,7 +120,7 @@ impl Sql {
     ) -> Result<T> {
         let (context, deadline) = (self.context(), Instant::now() + self.context().options.timeout);
         // Each lane once: a lane that the server has refused tries again soon, so one seems to be open most of the time.
-        let mut untried = vec![lane, &self.0.steps, &self.0.renewals, &self.0.others, &self.0.queues];
+        let mut untried = vec![lane, &self.0.steps, &self.0.renewals, &self.0.others, &self.0.queues, &self.0.waits];
         let mut next = untried.iter().copied().find(|lane| !lane.is_refused()).unwrap_or(lane);
         loop {
             let answer = next.call(context, deadline, &work).await?;
@@ -157,6 +161,11 @@ impl Sql {
     /// Executes a query about work queues. It has a connection of its own.
     pub(crate) async fn query_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
         self.query_in(&self.0.queues, query).await
+    }
+
+    /// Executes a query about work queues that may wait for a transaction of another program, and delays no others meanwhile.
+    pub(crate) async fn wait_in_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
+        self.query_in(&self.0.waits, query).await
     }
 
     /// Executes a query that is neither a step nor a renewal. It may overtake steps.

@@ -1,7 +1,7 @@
 //! Work queues in a transaction of the user.
 
 use bandog_core::Result;
-use bandog_work::{Delivery, ElementId, IntoPush, Push, PushAll, Submit};
+use bandog_work::{Delivery, ElementId, IntoPush, Push, PushAll, Submit, SubmitAll, SubmitBatch};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
 use sqlx::{Postgres, Transaction};
@@ -26,7 +26,8 @@ pub trait PushIn<DB: Supported>: Sized {
     /// The id of the element, or the ids of the elements in their order.
     type Ids;
 
-    /// Pushes in the transaction. An element with an id of `once` that was pushed before adds nothing.
+    /// Pushes in the transaction. An element with an id of `once` that was pushed before adds nothing: no element has the id that
+    /// is returned for it.
     ///
     /// # Errors
     /// After an error, the transaction must be rolled back; dropping it does so.
@@ -115,6 +116,22 @@ macro_rules! in_transactions {
 
             async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<ElementId> {
                 Ok(push::<$database>(self.into_push(), tx).await?[0])
+            }
+        }
+
+        impl<R: Send> PushIn<$database> for SubmitAll<R> {
+            type Ids = Vec<ElementId>;
+
+            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
+                push::<$database>(self.into_push(), tx).await
+            }
+        }
+
+        impl<R: Send, L: Send> PushIn<$database> for SubmitBatch<R, L> {
+            type Ids = Vec<ElementId>;
+
+            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
+                push::<$database>(self.into_push(), tx).await
             }
         }
 

@@ -78,6 +78,8 @@ pub(crate) enum Event {
     Settle(DeliveryId, SettleEnd, oneshot::Sender<Result<()>>),
     /// The progress for operators.
     Progress(DeliveryId, String),
+    /// A transaction of the handler has settled the delivery as done.
+    InTransaction(DeliveryId),
 }
 
 const OPEN: u8 = 0;
@@ -291,6 +293,8 @@ impl<T> Delivery<T> {
     #[doc(hidden)]
     pub fn done_in_transaction(&self) {
         self.link.settled.store(IN_TRANSACTION, Ordering::Release);
+        // Without workers, nothing extends the lease.
+        let _ = self.link.events.send(Event::InTransaction(self.link.id));
     }
 
     /// The queue, for errors.

@@ -90,6 +90,9 @@ struct Keeper {
     /// The average duration of handlers.
     average: Option<Duration>,
     endings: Vec<Ending>,
+    /// Those of elements that a transaction of another program has locked, and when they are repeated.
+    busy: Vec<Ending>,
+    busy_at: Moment,
     /// A request, and when it began.
     taking: Option<InFlight<(Moment, Result<Taken>)>>,
     settling: Option<InFlight<Settlement>>,
@@ -140,6 +143,8 @@ pub(crate) async fn run(
         running: JoinSet::new(),
         average: None,
         endings: Vec::new(),
+        busy: Vec::new(),
+        busy_at: now,
         taking: None,
         settling: None,
         extending: None,
@@ -243,6 +248,9 @@ impl Keeper {
         if !self.endings.is_empty() && self.settling.is_none() {
             wake = wake.min(self.settle_at);
         }
+        if !self.busy.is_empty() && self.settling.is_none() {
+            wake = wake.min(self.busy_at);
+        }
         if let Some((_, since)) = self.waiting.front() {
             wake = wake.min(*since + MAX_WAIT);
         }
@@ -291,6 +299,11 @@ impl Keeper {
                 if let Some(held) = self.held.get_mut(&id) {
                     held.progress = Some(text);
                     self.extend_at = self.extend_at.min(self.now() + POLL / 5);
+                }
+            }
+            Event::InTransaction(id) => {
+                if let Some(held) = self.held.get_mut(&id) {
+                    held.is_in_transaction = true;
                 }
             }
             Event::Settle(delivery, end, reply) => {

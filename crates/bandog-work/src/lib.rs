@@ -23,6 +23,7 @@
 //! elements are pushed and settled in the transactions of a program, with `bandog-sqlx`.
 
 mod backoff;
+mod batch;
 mod delivery;
 mod executor;
 mod ids;
@@ -48,6 +49,7 @@ pub use bandog_core::queues::{
 pub use self::new::{IntoPush, has_last};
 pub use self::{
     backoff::Backoff,
+    batch::{Batch, SubmitAll, SubmitBatch},
     delivery::Delivery,
     executor::{Executor, RunningTasks, Submit, Submitted, TaskCall, TaskError, TaskHandler, TaskRun, TaskWorkers},
     new::{Push, PushAll},

@@ -151,6 +151,11 @@ impl PushAll {
         self.each(|push| push.key(&key))
     }
 
+    /// As [`Push::keep_result`], for each.
+    pub(crate) fn keep_results(self, time: Duration) -> Self {
+        self.each(|push| push.keep_result(time))
+    }
+
     /// Pushes one more element of this queue, which is ready when all others are done. While one of them is dead, it waits. Its id
     /// is the last one.
     pub fn then(self, last: Push) -> Self {

@@ -1,6 +1,6 @@
 //! Remote services: calls of a trait that run in another program.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{any::type_name, fmt, sync::Arc, time::Duration};
 
 use bandog_codec::{Bytes, Decode, Encode, TextJson};
 use bandog_core::{
@@ -92,6 +92,11 @@ impl RemoteCalls {
         TextJson: for<'a> Encode<(&'a str, u64, A)> + Decode<Result<R, E>>,
     {
         let within = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
+        if within == 0 {
+            let error =
+                Error::misused("a call with less than 1 ms would never be answered; give it more time by `within`");
+            return Err(CallError::Store(error.at(&self.queue.key)));
+        }
         let mut payload = Vec::new();
         let encoded = TextJson.encode(&(method, within, args), &mut payload);
         encoded.map_err(|error| CallError::Store(Error::misused(error.to_string()).at(&self.queue.key)))?;
@@ -241,8 +246,8 @@ where
     E: 'static,
     TextJson: Decode<(IgnoredAny, IgnoredAny, A)> + Encode<Result<R, E>>,
 {
-    let args: Result<(IgnoredAny, IgnoredAny, A)> = decode(&TextJson, payload);
-    match args {
+    let call: Result<(IgnoredAny, IgnoredAny, A)> = decode(&TextJson, payload);
+    match call {
         Ok((_, _, args)) => {
             let result = method(args);
             Box::pin(async move {
@@ -252,6 +257,9 @@ where
                 Ok(bytes)
             })
         }
-        Err(error) => Box::pin(async move { Err(error.into()) }),
+        Err(_) => {
+            let error = format!("the arguments are not {}: the trait of the caller differs", type_name::<A>());
+            Box::pin(async move { Err(error.into()) })
+        }
     }
 }

@@ -75,6 +75,14 @@ pub(crate) fn named(shared: &Shared, mut elements: Vec<NewElement>) -> Result<Ve
     Ok(elements)
 }
 
+/// Pushes an element that has its id.
+pub(crate) async fn push_named(shared: &Shared, element: NewElement) -> Result<()> {
+    let push = Push { queue: shared.key.clone(), elements: vec![element] };
+    let pushed = repeat(shared, &push, false).await?;
+    meters::pushed(shared.name(), &pushed);
+    Ok(())
+}
+
 /// Gives rising ids. Within a queue, the elements of later calls have greater ones.
 fn give_ids(elements: &mut [NewElement]) {
     let ids: Vec<ElementId> = elements.iter().map(|_| ids::next_element()).collect();
@@ -121,8 +129,21 @@ async fn send(mut sending: Sending) {
             call.bytes = number;
             elements
         });
-        let push = Push { queue: shared.key.clone(), elements: elements.collect() };
-        match repeat(&shared, &push).await {
+        let mut push = Push { queue: shared.key.clone(), elements: elements.collect() };
+        match repeat(&shared, &push, true).await {
+            // They delay no others. Their number is that of the calls within three timeouts.
+            Err(error) if error.is_about_locked_rows() && !error.maybe_applied() => {
+                for call in calls {
+                    let rest = push.elements.split_off(call.bytes);
+                    let elements = std::mem::replace(&mut push.elements, rest);
+                    let (shared, push) = (shared.clone(), Push { queue: shared.key.clone(), elements });
+                    drop(tokio::spawn(async move {
+                        let pushed = repeat(&shared, &push, false).await;
+                        pushed.iter().for_each(|pushed| meters::pushed(shared.name(), pushed));
+                        let _ = call.reply.send(pushed);
+                    }));
+                }
+            }
             Ok(pushed) => {
                 meters::pushed(shared.name(), &pushed);
                 let mut pushed = pushed.into_iter();
@@ -135,13 +156,15 @@ async fn send(mut sending: Sending) {
     }
 }
 
-/// Pushes until the store has answered, for three timeouts.
-async fn repeat(shared: &Shared, push: &Push) -> Result<Vec<Pushed>> {
+/// Pushes until the store has answered, for three timeouts. `is_shared`: it ends at once if a transaction of another program
+/// has locked rows.
+async fn repeat(shared: &Shared, push: &Push, is_shared: bool) -> Result<Vec<Pushed>> {
     let (clock, first, mut maybe_applied) = (shared.clock(), shared.clock().now(), false);
     loop {
         let begin = clock.now();
         let missing = || Err(Error::new(ErrorKind::Corrupt, "the backend did not answer the push").ambiguous());
         match shared.queues.push(std::slice::from_ref(push)).await.pop().unwrap_or_else(missing) {
+            Err(error) if is_shared && error.is_about_locked_rows() && !maybe_applied => return Err(error),
             Err(error) if error.is_retryable() && begin.since(first) < shared.timeout() * 2 => {
                 maybe_applied |= error.maybe_applied();
                 tokio::time::sleep(Duration::from_millis(20 + fastrand::u64(0..60))).await;

@@ -60,6 +60,7 @@ pub(super) async fn serve(order: &Order<'_>, client: Client) -> Result<ExitCode,
 
 async fn work(order: &Order<'_>, queue: &Queue, signals: &mut Signals, tally: &Tally) -> Result<ExitCode, Fault> {
     let options = order.options;
+    let dead_before = if options.until_empty { dead(queue).await } else { None };
     let (jobs, mut inbox) = mpsc::unbounded_channel();
     let workers = queue.workers(options.workers).lease(options.lease).deliveries(options.deliveries);
     let workers = workers.backoff(options.backoff).drain(options.drain + order.grace.warning() + END);
@@ -129,9 +130,21 @@ async fn work(order: &Order<'_>, queue: &Queue, signals: &mut Signals, tally: &T
     ended.map_err(|error| order.store.fault(&error))?;
     match fault {
         Some(fault) => Err(fault),
-        None if end == ExitCode::Done && options.until_empty && tally.has_dead() => Ok(ExitCode::Failed),
+        None if end == ExitCode::Done && options.until_empty && has_dead(queue, dead_before, tally).await => {
+            Ok(ExitCode::Failed)
+        }
         None => Ok(end),
     }
+}
+
+/// The number of dead elements. None: the store does not answer.
+async fn dead(queue: &Queue) -> Option<u64> {
+    queue.status().await.ok().map(|status| status.count(Phase::Dead))
+}
+
+/// Whether an element has become dead since then: by its command, or because no worker has completed its last delivery.
+async fn has_dead(queue: &Queue, before: Option<u64>, tally: &Tally) -> bool {
+    tally.has_dead() || before.is_some() && dead(queue).await > before
 }
 
 /// Whether no element is ready, delayed or taken. If the store does not answer, this is not known.

@@ -113,8 +113,15 @@ impl Program {
     }
 
     pub(super) async fn settle(&self, element: &Delivered, end: SettleEnd) -> Settled {
-        let settle = Settle { delivery: delivery(element), end };
-        self.store.settle(&self.queue, &[settle]).await.expect("the settlement succeeds")[0]
+        let settle = [Settle { delivery: delivery(element), end }];
+        let mut answer = Settled::Busy;
+        // Requests of others may have locked it.
+        eventually_async(SOON, async || {
+            answer = self.store.settle(&self.queue, &settle).await.expect("the settlement succeeds")[0];
+            answer != Settled::Busy
+        })
+        .await;
+        answer
     }
 
     pub(super) async fn done(&self, element: &Delivered) -> Settled {
@@ -124,7 +131,13 @@ impl Program {
     pub(super) async fn extend(&self, element: &Delivered, lease: Duration, progress: Option<&str>) -> Extended {
         let deliveries = vec![(delivery(element), progress.map(str::to_owned))];
         let extend = Extend { queue: self.queue.clone(), deliveries, lease };
-        self.store.extend(&extend).await.expect("the extension succeeds")[0]
+        let mut answer = Extended::Busy;
+        eventually_async(SOON, async || {
+            answer = self.store.extend(&extend).await.expect("the extension succeeds")[0];
+            answer != Extended::Busy
+        })
+        .await;
+        answer
     }
 
     pub(super) async fn find(&self, id: ElementId) -> Option<ElementRow> {

@@ -106,6 +106,8 @@ pub enum Extended {
     Held,
     /// The lease is extended, but the taker should stop: the element was cancelled.
     Cancelled,
+    /// The lease is not extended, because a transaction of another program has locked the element. To be repeated.
+    Busy,
     /// The taker does not have the element any more.
     Lost,
 }
@@ -139,6 +141,8 @@ pub enum Settled {
     Applied,
     /// The element is not in the queue: it was settled, cancelled or removed, or the store has lost it.
     Absent,
+    /// It is not applied, because a transaction of another program has locked the element. To be repeated.
+    Busy,
     /// A later delivery has begun, or the element is dead.
     Lost,
 }

@@ -7,7 +7,7 @@ select cast(case
     /*M! when @@autocommit = 1 and @@in_transaction = 0
         then get_lock(rpad('bandog: no transaction is open', 200, ' '), 0) */
     when held.fence is null or held.fence <> $3
-        then get_lock(rpad('bandog: this claim does not hold the lock', 200, ' '), 0)
+        then get_lock(rpad('bandog: this delivery does not have the element', 200, ' '), 0)
     else 1
 end as signed) as fence
 from (select 1 as one) single

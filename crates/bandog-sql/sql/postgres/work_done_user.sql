@@ -34,6 +34,6 @@ with clock as materialized (
 select (case
     when (select value from $schema.bandog_meta where name = 'id') is distinct from $7::text
         then 'bandog: this is not the database of the lock'
-    when not exists (select from held) then 'bandog: this claim does not hold the lock'
+    when not exists (select from held) then 'bandog: this delivery does not have the element'
     when (select count(*) from notified) >= 0 then '1'
 end)::bigint as fence

@@ -1,10 +1,9 @@
--- Extends leases. It waits for no other transaction: an element that is locked, such as by a settlement in a transaction of the
--- user, is not delivered again while it is, so it counts as held, and the next extension comes before its lease has ended.
+-- Extends leases, except those of elements that another transaction has locked.
 -- $1 the queue
 -- $2 the ids and $3 the fences of the deliveries
 -- $4 the texts about the progress; empty: none; null: as before
 -- $5 the lease in µs
--- Result: the id of each delivery that is held, and whether it is cancelled.
+-- Result: the id of each delivery that is held, whether it is cancelled, and whether its lease is extended.
 with q as materialized (
     select number from bandog_work_queue where name = $1::text
 ), given as materialized (
@@ -24,8 +23,8 @@ with q as materialized (
     where b.queue = (select number from q) and b.id = any(array(select id from extended)) and b.id = g.id
         and g.progress is not null
 )
-select id::text, is_cancelled from extended
+select id::text, is_cancelled, true from extended
 union all
-select e.id::text, e.is_cancelled from bandog_work e join given g on g.id = e.id and g.fence = e.fence
+select e.id::text, e.is_cancelled, false from bandog_work e join given g on g.id = e.id and g.fence = e.fence
 where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) and e.phase = 3
     and e.id <> all(array(select id from locked))

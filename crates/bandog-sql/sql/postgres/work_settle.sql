@@ -1,11 +1,11 @@
--- Ends deliveries, all or none. None is ended if another element waits for the end of one, unless its key of order is locked
--- (`work_lock`).
+-- Ends deliveries, except those of elements that another transaction has locked. None is ended if another element waits for
+-- the end of one, unless its key of order is locked (`work_lock`).
 -- $1 the queue
 -- $2 the ids and $3 the fences of the deliveries, $4 how each ends: 0 done, 1 repeated, 2 failed, 3 handed back
 -- $5 the delays in µs, $6 the results or errors, $7 the channels for results, $8 the channel of the queue
--- $9 whether the keys are locked
--- Result: whether the deliveries are ended; for each its number from 1 on, and `absent`, `lost` or another text if it is
--- applied.
+-- $9 the ids of the elements that this transaction has locked together with their keys; null: none, and none has a key
+-- Result: whether the deliveries are ended; for each its number from 1 on, and `absent`, `busy`, `lost` or another text if it
+-- is applied.
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
@@ -13,10 +13,12 @@ with clock as materialized (
 ), found as materialized (
     select e.id, e.phase, e.fence, e.is_cancelled, e.keep_result, e.order_key is not null or e.before is not null as is_awaited
     from bandog_work e
-    where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) order by e.id for update
+    where e.queue = (select number from q) and e.id = any(coalesce($9::text[], $2::text[])::uuid[])
+    order by e.id for update skip locked
 ), acts as materialized (
     select g.ord, g.id::uuid as id, g.delay, g.body, g.channel, f.keep_result, f.is_awaited, case
-        when f.id is null then 'absent'
+        when f.id is null then case when exists (
+            select from bandog_work e where e.queue = (select number from q) and e.id = g.id::uuid) then 'busy' else 'absent' end
         when f.fence <> g.fence then 'lost'
         when g.ending = 0 then 'done'
         when g.ending = 2 and f.phase = 4 then 'nothing'
@@ -29,7 +31,7 @@ with clock as materialized (
     from unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[]) with ordinality
         g (id, fence, ending, delay, body, channel, ord) left join found f on f.id = g.id::uuid
 ), ends as materialized (
-    select $9::bool or not exists (select from acts where act in ('done', 'cancelled', 'dead') and is_awaited) as all
+    select $9::text[] is not null or not exists (select from acts where act in ('done', 'cancelled', 'dead') and is_awaited) as all
 ), removed as (
     delete from bandog_work e where e.queue = (select number from q) and (select "all" from ends)
         and e.id = any(array(select id from acts where act in ('done', 'cancelled')))

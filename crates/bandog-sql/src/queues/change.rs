@@ -10,7 +10,7 @@ use bandog_core::{
 
 use super::{
     elements::{id_text, phase_number, read_id},
-    locked::{self, Locked, lock},
+    locked::{self, Locked, lock_all},
     tables,
     time::micros,
 };
@@ -20,6 +20,8 @@ use crate::{
 
 /// Maximum number of rows that a report of workers removes because they need not be kept any more.
 const MAX_OLD: i64 = 5000;
+/// Maximum number of elements that `work_first` returns.
+const PART: usize = 1000;
 
 /// Changes a queue.
 pub(super) struct Changing {
@@ -106,7 +108,7 @@ impl Call<'_> {
         } else {
             ids
         };
-        let elements = lock(self.link, self.context, self.queue, ids).await?;
+        let elements = lock_all(self.link, self.context, self.queue, ids).await?;
         let dead: HashMap<_, _> = elements.iter().filter(|e| e.phase == Phase::Dead).map(|e| (e.id, e)).collect();
         let mut chosen: Vec<ElementId> = Vec::new();
         for id in ids {
@@ -123,7 +125,7 @@ impl Call<'_> {
     }
 
     async fn remove(&self, ids: &[ElementId]) -> Result<u64, Fault> {
-        let elements = lock(self.link, self.context, self.queue, ids).await?;
+        let elements = lock_all(self.link, self.context, self.queue, ids).await?;
         let (taken, others): (Vec<_>, Vec<_>) =
             elements.iter().partition::<Vec<&Locked>, _>(|element| element.phase == Phase::Taken);
         let cancelled: Vec<_> = taken.iter().map(|element| id_text(element.id)).collect();
@@ -141,12 +143,18 @@ impl Call<'_> {
         if matches!(phase, Phase::Taken | Phase::Ended) {
             return Ok(0);
         }
-        let ids = self.first(phase).await?;
-        let elements = lock(self.link, self.context, self.queue, &ids).await?;
-        let chosen: Vec<_> = elements.iter().filter(|element| element.phase == phase).collect();
-        locked::remove(self.link, self.context, self.queue, &chosen).await?;
-        // Elements that left the phase meanwhile count, so the caller does not stop too early.
-        Ok(ids.len() as u64)
+        let mut removed = 0;
+        loop {
+            let ids = self.first(phase).await?;
+            let elements = lock_all(self.link, self.context, self.queue, &ids).await?;
+            let chosen: Vec<_> = elements.iter().filter(|element| element.phase == phase).collect();
+            locked::remove(self.link, self.context, self.queue, &chosen).await?;
+            removed += chosen.len();
+            // Some may have left the phase meanwhile, and others may follow.
+            if ids.len() < PART || removed >= PART {
+                return Ok(removed as u64);
+            }
+        }
     }
 
     async fn keep_worker(&self, worker: &WorkerRow, keep: i64) -> Result<u64, Fault> {

@@ -109,11 +109,25 @@ impl Freed {
     }
 }
 
-/// Begins a transaction, and locks elements and their keys.
+/// Begins a transaction, and locks elements that no other transaction has locked, and their keys.
 pub(crate) async fn lock(link: &Link, context: &Context, queue: &Key, ids: &[ElementId]) -> Result<Vec<Locked>, Fault> {
     let ids: Vec<_> = ids.iter().map(|id| id_text(*id)).collect();
     let parameters: [Parameter<'_>; 2] = [&queue.as_str(), &ids];
     let [rows] = link.begin_with(View::Latest, [(&context.work.postgres.lock, &parameters)]).await?;
+    rows.iter().map(read).collect()
+}
+
+/// The same, but waits for elements that another transaction has locked.
+pub(crate) async fn lock_all(
+    link: &Link,
+    context: &Context,
+    queue: &Key,
+    ids: &[ElementId],
+) -> Result<Vec<Locked>, Fault> {
+    let (texts, ids) = (&context.work.postgres, ids.iter().map(|id| id_text(*id)).collect::<Vec<_>>());
+    let parameters: [Parameter<'_>; 2] = [&queue.as_str(), &ids];
+    let statements: [Statement<'_>; 2] = [(&texts.wait, &parameters), (&texts.lock, &parameters)];
+    let [_, rows] = link.begin_with(View::Latest, statements).await?;
     rows.iter().map(read).collect()
 }
 

@@ -215,8 +215,7 @@ async fn apply_signals(link: &Link, context: &Context, queue: &Key) -> Result<()
     transaction.commit().await.map(drop)
 }
 
-/// Extends leases. An element that another transaction has locked, such as for a settlement of the user, is not delivered again
-/// while it is, so it counts as held.
+/// Extends leases, except those of elements that another transaction has locked.
 pub(super) async fn extend(link: &Link, context: &Context, extend: &Extend) -> Result<Vec<Extended>, Fault> {
     let Extend { queue, deliveries, lease } = extend;
     let lost = vec![Extended::Lost; deliveries.len()];
@@ -233,6 +232,7 @@ pub(super) async fn extend(link: &Link, context: &Context, extend: &Extend) -> R
         |(delivery, _): &(bandog_core::queues::DeliveryId, Option<String>)| match transaction.view.get(delivery.id) {
             Some(element) if element.phase != Phase::Taken || element.fence != delivery.fence => Extended::Lost,
             Some(element) if element.is_cancelled => Extended::Cancelled,
+            Some(_) if !free.contains(&delivery.id) => Extended::Busy,
             Some(_) => Extended::Held,
             None => Extended::Lost,
         };
@@ -264,7 +264,7 @@ pub(super) async fn extend(link: &Link, context: &Context, extend: &Extend) -> R
     Ok(answers)
 }
 
-/// Settles.
+/// Settles, except the elements that another transaction has locked.
 pub(super) async fn settle(
     link: &Link,
     context: &Context,
@@ -275,15 +275,23 @@ pub(super) async fn settle(
     let ids: Vec<_> = settles.iter().map(|settle| id_bytes(settle.delivery.id)).collect();
     let ids: Vec<&[u8]> = ids.iter().map(<[u8; 16]>::as_slice).collect();
     let of_ids: [Parameter<'_>; 1] = [&ids];
-    let first: [Statement<'_>; 1] = [(&context.work.mysql.by_id, &of_ids)];
+    let first: [Statement<'_>; 2] =
+        [(&context.work.mysql.free_by_id, &of_ids), (&context.work.mysql.seen_by_id, &of_ids)];
     let begun = Transaction::begin(link, context, queue, false, first).await?;
-    let Some((mut transaction, [rows])) = begun else { return Ok(absent) };
-    let found = transaction.load(&rows)?;
+    let Some((mut transaction, [free, seen])) = begun else { return Ok(absent) };
+    let seen = seen.iter().map(|row| read_id(row.try_get(0)?)).collect::<Result<BTreeSet<_>, _>>()?;
+    let found = transaction.load(&free)?;
+    let is_busy = |settle: &Settle| seen.contains(&settle.delivery.id) && !found.contains(&settle.delivery.id);
     transaction.lock_around(&found).await?;
     transaction.find_old(context, settles.len()).await?;
     let now = transaction.view.times();
-    let settled = done(rules::settle(&mut transaction.view, settles, now));
+    let mut settled = done(rules::settle(&mut transaction.view, settles, now));
     transaction.commit().await?;
+    for (settle, answer) in settles.iter().zip(&mut settled) {
+        if is_busy(settle) {
+            *answer = Settled::Busy;
+        }
+    }
     Ok(settled)
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Result,
+    Error, Result,
     queues::{ElementId, NewElement, Push, Pushed},
 };
 
@@ -61,6 +61,10 @@ impl Query for Pushes {
             match push_one(link, context, push).await {
                 Ok(pushed) => self.set(number, Ok(pushed)),
                 Err(fault) if fault.ends_session() => return Err(fault),
+                Err(fault) if fault.is_lock_timeout() && has_once(push) => {
+                    link.roll_back().await?;
+                    self.set(number, Err(occupied(&context.options.store())));
+                }
                 Err(fault) if fault.is_transient() => {
                     link.roll_back().await?;
                     disturbed = Some(fault);
@@ -73,6 +77,16 @@ impl Query for Pushes {
         }
         disturbed.map_or(Ok(()), Err)
     }
+}
+
+fn has_once(push: &Push) -> bool {
+    push.elements.iter().any(|element| element.once.is_some())
+}
+
+/// The error of a push whose id of `once` another transaction has written.
+fn occupied(store: &str) -> Error {
+    let message = "a transaction that is still open has pushed an element with the same id of `once`";
+    Error::unavailable(format!("{store}: {message}")).about_locked_rows()
 }
 
 async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pushed>, Fault> {

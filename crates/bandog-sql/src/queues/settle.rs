@@ -40,11 +40,16 @@ impl Query for Extension {
         let rows = link.query(&context.work.postgres.extend, &parameters).await?;
         let mut held = HashMap::new();
         for row in &rows {
-            held.insert(read_id(row.try_get(0)?)?, row.try_get::<bool>(1)?);
+            let (is_cancelled, is_extended) = (row.try_get(1)?, row.try_get(2)?);
+            let extended = match (is_cancelled, is_extended) {
+                (true, _) => Extended::Cancelled,
+                (false, true) => Extended::Held,
+                (false, false) => Extended::Busy,
+            };
+            held.insert(read_id(row.try_get(0)?)?, extended);
         }
         let answer = |id| match held.get(id) {
-            Some(true) => Extended::Cancelled,
-            Some(false) => Extended::Held,
+            Some(extended) => *extended,
             None => Extended::Lost,
         };
         Ok(deliveries.iter().map(|(delivery, _)| answer(&delivery.id)).collect())
@@ -116,8 +121,9 @@ impl Query for Settlement {
         }
         let ids: Vec<_> = self.settles.iter().map(|settle| settle.delivery.id).collect();
         let elements = lock(link, context, &self.queue, &ids).await?;
-        let (mut freed, mut has_keys) = (Freed::default(), false);
+        let (mut freed, mut has_keys, mut locked) = (Freed::default(), false, Vec::new());
         for element in &elements {
+            locked.push(id_text(element.id));
             has_keys |= element.order_key.is_some() || element.before.is_some();
             let is_meant =
                 |settle: &&Settle| settle.delivery.id == element.id && settle.delivery.fence == element.fence;
@@ -131,19 +137,24 @@ impl Query for Settlement {
         if !has_keys {
             context.work.hints.change(&self.queue, |hints| hints.has_keys = false);
         }
-        let rows = self.end(link, context, Some(freed)).await?;
+        let rows = self.end(link, context, Some((freed, locked))).await?;
         self.read(&rows)?.ok_or(Fault::Broken(None))
     }
 }
 
 impl Settlement {
-    /// Ends the deliveries. `freed`: what becomes ready by that, if the transaction has locked the elements.
-    async fn end(&self, link: &Link, context: &Context, freed: Option<Freed>) -> Result<Vec<Row>, Fault> {
+    /// Ends the deliveries. `locked`: what becomes ready by that, and the ids of the elements that the transaction has locked.
+    async fn end(
+        &self,
+        link: &Link,
+        context: &Context,
+        locked: Option<(Freed, Vec<String>)>,
+    ) -> Result<Vec<Row>, Fault> {
         let (queue, channel) = (self.queue.as_str(), Channel::of_queue(&self.queue).to_string());
         let Columns { ids, fences, ends, delays, bodies, channels } = Columns::of(&self.queue, &self.settles);
-        let is_locked = freed.is_some();
+        let (freed, locked) = locked.unzip();
         let parameters: [Parameter<'_>; 9] =
-            [&queue, &ids, &fences, &ends, &delays, &bodies, &channels, &channel, &is_locked];
+            [&queue, &ids, &fences, &ends, &delays, &bodies, &channels, &channel, &locked];
         let text = &context.work.postgres.settle;
         match freed {
             None => link.query(text, &parameters).await,
@@ -164,6 +175,7 @@ impl Settlement {
             let number = usize::try_from(row.try_get::<i64>(1)?).unwrap_or(0);
             let answer = match row.try_get(2)? {
                 "absent" => Settled::Absent,
+                "busy" => Settled::Busy,
                 "lost" => Settled::Lost,
                 _ => Settled::Applied,
             };

@@ -114,6 +114,7 @@ texts! { Postgres in "postgres":
     once,
     lock_keys,
     lock,
+    wait,
     lock_queue,
     decide,
     before,

@@ -130,7 +130,11 @@ pub(crate) async fn lost_answers_change_nothing(url: &str, wire: &Wire) {
         assert!(queue.store.settle(&queue.name, &settles).await.unwrap_err().is_retryable());
         wire.drop_replies(false);
         wire.cut();
-        let settle = async || queue.store.settle(&queue.name, &settles).await;
+        let settle = async || match queue.store.settle(&queue.name, &settles).await {
+            // The session of the lost request has not ended.
+            Ok(settled) if settled.contains(&Settled::Busy) => Err("an element is locked".to_owned()),
+            answer => answer.map_err(|error| error.to_string()),
+        };
         let settled = eventually_async(SOON, settle).await;
         assert!(settled.iter().all(|settled| *settled != Settled::Lost), "{settled:?}");
         // The next one of the key is there.

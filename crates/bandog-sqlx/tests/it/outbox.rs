@@ -5,16 +5,17 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bandog::{
     ErrorKind,
-    work::{Backoff, ClientWork, Delivery, Phase, Running, TaskCall, WorkQueue},
+    work::{Backoff, ClientWork, Delivery, Phase, Running, TaskCall, TaskHandler, TaskRun, WorkQueue},
 };
 use bandog_sqlx::{DoneIn, PushIn};
 use bandog_testkit::eventually_async;
 use sqlx::{Connection, Pool};
+use tokio::sync::Semaphore;
 
 use crate::support::{Database, Db, SOON, narrow_pool};
 
@@ -124,6 +125,59 @@ async fn a_transaction_commits_nothing_for_an_element_that_is_lost() {
     assert_eq!(database.writes(), "");
 }
 
+/// The transactions of a handler and of a push stay open for several leases. Other elements are done once meanwhile.
+#[tokio::test]
+async fn an_open_transaction_delays_only_its_own_elements() {
+    const OTHERS: usize = 40;
+    let database = Database::new();
+    let (queue, url) = (orders(&database).await, database.url());
+    let (gate, attempts) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
+    let running = queue.workers(4).lease(Duration::from_secs(1)).run({
+        let (gate, attempts) = (gate.clone(), attempts.clone());
+        move |order: Delivery<String>| {
+            let (gate, attempts, url) = (gate.clone(), attempts.clone(), url.clone());
+            async move {
+                attempts.fetch_add(1, SeqCst);
+                let mut connection = crate::support::connect(&url).await;
+                let mut tx = connection.begin().await?;
+                sqlx::query(&insert(&order)).execute(&mut *tx).await?;
+                order.done_in(&mut tx).await?;
+                if *order == "slow" {
+                    let _open = gate.acquire().await?;
+                }
+                tx.commit().await?;
+                Ok::<_, BoxError>(())
+            }
+        }
+    });
+    queue.push("slow").await.unwrap();
+    eventually_async(SOON, async || attempts.load(SeqCst) == 1).await;
+    let mut connection = database.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    let once = |text: &str| queue.push(text).once("mail 7", Duration::from_secs(3600));
+    let first = once("mail").push_in(&mut tx).await.unwrap();
+    let second = tokio::spawn(once("again").into_future());
+    let begun = Instant::now();
+    for number in 0..OTHERS {
+        queue.push(&format!("{number:02}")).await.unwrap();
+        // The queue has no end of it while the others go on, for three leases at least.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let one = Duration::from_secs(1);
+    assert!(begun.elapsed() > 3 * one);
+    eventually_async(SOON, async || queue.status().await.unwrap().counts.values().sum::<u64>() == 1).await;
+    assert_eq!(attempts.load(SeqCst) as usize, OTHERS + 1, "each was delivered once");
+    tx.commit().await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(second.await.unwrap().unwrap().id, first);
+    eventually_async(SOON, async || queue.status().await.unwrap().counts.values().sum::<u64>() == 0).await;
+    running.stop().await.unwrap();
+    let mut expected: Vec<String> = (0..OTHERS).map(|number| format!("{number:02}")).collect();
+    expected.extend(["mail".to_owned(), "slow".to_owned()]);
+    assert_eq!(database.writes(), expected.join(" "));
+    assert_eq!(attempts.load(SeqCst) as usize, OTHERS + 2);
+}
+
 #[tokio::test]
 async fn pushes_are_refused_where_they_could_not_commit() {
     let database = Database::new();
@@ -151,6 +205,8 @@ async fn pushes_are_refused_where_they_could_not_commit() {
     let ids = queue.push_all(&["a".to_owned(), "b".to_owned()]).push_in(&mut tx).await.unwrap();
     let executor = database.client("").await.executor("billing").unwrap();
     let task = executor.submit(TaskCall::<()>::new("charge", &7)).push_in(&mut tx).await.unwrap();
+    let calls = [1, 2].map(|number| TaskCall::<()>::new("charge", &number));
+    let batch = executor.submit_all(calls).then(TaskCall::<()>::new("report", &3)).push_in(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
     for id in ids {
         assert!(queue.find(id).await.unwrap().is_some());
@@ -158,4 +214,9 @@ async fn pushes_are_refused_where_they_could_not_commit() {
     assert_eq!(queue.status().await.unwrap().count(Phase::Ready), 2);
     let task = executor.submitted::<()>("charge", task).unwrap();
     assert_eq!(task.status().await.unwrap().map(|row| row.phase), Some(Phase::Ready));
+    let task = |name| TaskHandler::new(name, |_: TaskRun, _: u32| async { Ok::<_, std::fmt::Error>(()) });
+    let workers = executor.workers(1).task(task("charge")).task(task("report")).start().unwrap();
+    let last = executor.submitted::<()>("report", batch[2]).unwrap();
+    eventually_async(SOON, async || last.result(SOON).await.is_ok()).await;
+    workers.stop().await.unwrap();
 }

@@ -193,12 +193,70 @@ async fn leases_are_extended_beside_an_open_settlement() {
     let deliveries = taken.iter().map(|element| (done(element).delivery, Some("half".to_owned()))).collect();
     let extend = Extend { queue: queue.name.clone(), deliveries, lease: Duration::from_secs(7200) };
     let begun = std::time::Instant::now();
-    assert_eq!(queue.store.extend(&extend).await.unwrap(), [Extended::Held, Extended::Held]);
+    assert_eq!(queue.store.extend(&extend).await.unwrap(), [Extended::Busy, Extended::Held]);
     assert!(begun.elapsed() < Duration::from_secs(5));
     let row = queue.store.find(&queue.name, &[taken[1].id]).await.unwrap().remove(0).unwrap();
     assert!(row.left.is_some_and(|left| left > Duration::from_secs(3700)), "{row:?}");
     tx.commit().await.unwrap();
     assert_eq!(queue.store.extend(&extend).await.unwrap(), [Extended::Lost, Extended::Held]);
+}
+
+/// An element that a transaction of the user has locked is settled when that has ended, and the others at once, with keys of
+/// order and without.
+#[tokio::test]
+async fn a_locked_element_delays_no_other_settlement() {
+    let database = Database::new();
+    let (queue, mut connection) = (Queue::new(&database), database.connection().await);
+    for has_keys in [false, true] {
+        let elements = ["a", "b"].map(|text| match has_keys {
+            true => NewElement { order_key: Some(text.into()), ..queue.new_element(text) },
+            false => queue.new_element(text),
+        });
+        queue.push(&elements).await;
+        let taken = queue.take(2).await.elements;
+        let statements = queue.done_sql(&taken[0]).await;
+        let mut tx = begin(&mut connection).await;
+        execute(&statements, &mut tx).await.unwrap();
+        let gone = Delivered { id: ElementId { client: 1, number: 1 }, ..taken[1].clone() };
+        let settles = [done(&taken[0]), done(&taken[1]), done(&gone)];
+        let settled = queue.store.settle(&queue.name, &settles).await.unwrap();
+        assert_eq!(settled, [Settled::Busy, Settled::Applied, Settled::Absent]);
+        tx.rollback().await.unwrap();
+        assert_eq!(queue.done(&taken[0]).await, Settled::Applied);
+        assert_eq!(queue.phase(taken[0].id).await, None);
+    }
+}
+
+/// A push waits for a transaction of the user with the same id of `once`, and delays no other call.
+#[tokio::test]
+async fn an_open_push_with_the_same_id_of_once_delays_no_other_call() {
+    let database = Database::new();
+    let (queue, mut connection) = (Queue::new(&database), database.connection().await);
+    let once = || Some(OnceId { id: "order 7".into(), window: Duration::from_secs(3600) });
+    let first = NewElement { once: once(), ..queue.new_element("first") };
+    queue.push(&[queue.new_element("before")]).await;
+    let mut tx = begin(&mut connection).await;
+    execute(&queue.push_sql(std::slice::from_ref(&first)).await, &mut tx).await.unwrap();
+    let second =
+        Push { queue: queue.name.clone(), elements: vec![NewElement { once: once(), ..queue.new_element("second") }] };
+    let pushes = [second];
+    let mut push = queue.store.push(&pushes);
+    let error = loop {
+        let others = async {
+            queue.push(&[queue.new_element("other")]).await;
+            let taken = queue.take(1).await.elements.remove(0);
+            assert_eq!(queue.done(&taken).await, Settled::Applied);
+        };
+        tokio::select! {
+            biased;
+            () = others => {}
+            mut answers = &mut push => break answers.remove(0).unwrap_err(),
+        }
+    };
+    assert!(error.is_about_locked_rows() && error.is_retryable() && !error.maybe_applied(), "{error}");
+    tx.commit().await.unwrap();
+    let pushed = queue.store.push(&pushes).await.remove(0).unwrap();
+    assert_eq!((pushed[0].id, pushed[0].is_new), (first.id, false));
 }
 
 /// The program changes its data and settles, while another taker has the element.

@@ -99,14 +99,15 @@ impl Keeper {
                     self.push_ending(delivered.delivery(), SettleEnd::HandBack.into());
                 }
             }
-            while !self.endings.is_empty() || self.settling.is_some() {
+            while !self.endings.is_empty() || !self.busy.is_empty() || self.settling.is_some() {
+                self.busy_at = self.now();
                 self.settle_at = self.now();
                 self.begin_settling(self.settle_at);
                 if let Some(settling) = self.settling.as_mut() {
                     let (endings, answer) = settling.await;
                     self.settled(endings, answer);
                 }
-                if self.settle_at > self.now() {
+                if self.settle_at > self.now() || !self.busy.is_empty() {
                     sleep(Duration::from_millis(50)).await;
                 }
             }

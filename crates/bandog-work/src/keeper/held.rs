@@ -22,12 +22,15 @@ pub(super) struct Held {
     pub(super) begun: Option<Moment>,
     /// The progress that is not written yet.
     pub(super) progress: Option<String>,
+    /// Whether a transaction of the handler has locked the element.
+    pub(super) is_in_transaction: bool,
 }
 
 impl Held {
     /// Of a take that began at this time.
     pub(super) fn new(delivered: &Delivered, until: Moment) -> Self {
-        Self { attempt: delivered.attempt, until: watch::Sender::new(Until::Time(until)), begun: None, progress: None }
+        let until = watch::Sender::new(Until::Time(until));
+        Self { attempt: delivered.attempt, until, begun: None, progress: None, is_in_transaction: false }
     }
 
     /// Whether the delivery is lost.
@@ -65,6 +68,8 @@ pub(super) struct Ending {
     pub(super) reply: Option<oneshot::Sender<Result<()>>>,
     /// Whether it was sent before, and may be applied.
     pub(super) was_sent: bool,
+    /// How often its element was locked.
+    pub(super) was_busy: u32,
     /// When it is given up, if the store does not answer.
     pub(super) until: Moment,
 }
@@ -73,17 +78,18 @@ impl Ending {
     pub(super) fn new(delivery: DeliveryId, end: HandlerEnd, until: Moment) -> Self {
         let HandlerEnd { end, is_in_transaction } = end;
         let counts = End::from(&end);
-        Self { delivery, end, counts, is_in_transaction, reply: None, was_sent: false, until }
+        Self { delivery, end, counts, is_in_transaction, reply: None, was_sent: false, was_busy: 0, until }
     }
 
-    /// How the delivery has ended, by the answer of the store.
-    pub(super) fn ended(&self, settled: Settled) -> End {
+    /// How the delivery has ended, by the answer of the store. None: that is not known yet.
+    pub(super) fn ended(&self, settled: Settled) -> Option<End> {
         match settled {
-            Settled::Applied => self.counts,
-            Settled::Absent if self.is_in_transaction => End::Done,
+            Settled::Applied => Some(self.counts),
+            Settled::Absent if self.is_in_transaction => Some(End::Done),
             // Its first request was applied.
-            Settled::Absent if self.was_sent => self.counts,
-            Settled::Absent | Settled::Lost => End::Lost,
+            Settled::Absent if self.was_sent => Some(self.counts),
+            Settled::Absent | Settled::Lost => Some(End::Lost),
+            Settled::Busy => None,
         }
     }
 
@@ -111,7 +117,10 @@ mod tests {
         let delivery = DeliveryId { id: ElementId { client: 1, number: 1 }, fence: Fence::new(1) };
         let until = Moment::from_nanos(1);
         let ending = |end: HandlerEnd| Ending::new(delivery, end, until);
-        let ends = |ending: &Ending| [Settled::Applied, Settled::Absent, Settled::Lost].map(|by| ending.ended(by));
+        let ends = |ending: &Ending| {
+            assert_eq!(ending.ended(Settled::Busy), None);
+            [Settled::Applied, Settled::Absent, Settled::Lost].map(|by| ending.ended(by).unwrap())
+        };
         let mut failed = ending(SettleEnd::Fail("no".into()).into());
         assert_eq!(ends(&failed), [End::Failed, End::Lost, End::Lost]);
         failed.was_sent = true;

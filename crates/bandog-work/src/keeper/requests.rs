@@ -17,6 +17,9 @@ use crate::{
 const MAX_SETTLES: usize = 1000;
 /// The longest time until a request that failed is repeated.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// The time until the settlement of a locked element is repeated first, and the longest one: most locks are those of other
+/// requests, and last for a moment.
+const BUSY_PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(250)];
 
 impl Keeper {
     /// Begins the requests that are due.
@@ -134,6 +137,9 @@ impl Keeper {
     }
 
     pub(super) fn begin_settling(&mut self, now: Moment) {
+        if self.settling.is_none() && now >= self.busy_at {
+            self.endings.append(&mut self.busy);
+        }
         if self.settling.is_some() || self.endings.is_empty() || now < self.settle_at {
             return;
         }
@@ -157,7 +163,10 @@ impl Keeper {
         match answer {
             Ok(answers) => {
                 for (ending, settled) in endings.into_iter().zip(answers) {
-                    let end = ending.ended(settled);
+                    let Some(end) = ending.ended(settled) else {
+                        self.repeat_later(ending);
+                        continue;
+                    };
                     self.count(end);
                     ending.answer(if end == End::Lost { Err(lost()) } else { Ok(()) });
                 }
@@ -184,6 +193,23 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// The element of a settlement is locked: until that ends, nobody else gets it.
+    fn repeat_later(&mut self, mut ending: Ending) {
+        let now = self.now();
+        if ending.reply.is_some() && ending.until <= now {
+            self.count(End::Lost);
+            let message =
+                "a transaction of another program has locked the element, and has not ended while the lease lasted";
+            ending.answer(Err(Error::unavailable(message)));
+            return;
+        }
+        let [first, longest] = BUSY_PAUSES;
+        let at = now + first.saturating_mul(1 << ending.was_busy.min(10)).min(longest);
+        self.busy_at = if self.busy.is_empty() { at } else { at.min(self.busy_at) };
+        ending.was_busy += 1;
+        self.busy.push(ending);
     }
 
     pub(super) fn begin_extending(&mut self, now: Moment) {
@@ -236,8 +262,13 @@ impl Keeper {
         for (id, extended) in ids.iter().zip(answers) {
             let Some(held) = self.held.get_mut(id) else { continue };
             let next = match extended {
-                Extended::Held if until > now => Until::Time(until),
-                Extended::Held | Extended::Lost => Until::Lost,
+                Extended::Busy if !held.is_in_transaction => {
+                    self.extend_at = self.extend_at.min(now + (self.options.lease / 12).min(MAX_PAUSE));
+                    continue;
+                }
+                // Nobody else gets the element before the transaction of the handler ends.
+                Extended::Held | Extended::Busy if until > now => Until::Time(until),
+                Extended::Held | Extended::Busy | Extended::Lost => Until::Lost,
                 Extended::Cancelled => Until::Cancelled,
             };
             held.until.send_if_modified(|until| {

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -11,7 +11,7 @@ use std::{
 use bandog::{
     ErrorKind,
     testing::Store,
-    work::{Backoff, ClientWork, Executor, Outcome, Phase, TaskCall, TaskError, TaskHandler, TaskRun},
+    work::{Backoff, ClientWork, Executor, Outcome, Phase, TaskCall, TaskError, TaskHandler, TaskRun, WorkQueue},
 };
 use bandog_testkit::eventually_async;
 use futures_util::future::join_all;
@@ -92,6 +92,57 @@ async fn tasks_can_be_cancelled_and_have_a_timeout() {
     let task = ours.submit(TaskCall::<()>::new("endless", &())).await.unwrap();
     let Err(TaskError::Failed(error)) = task.result(SECOND * 60).await else { panic!("the task does not end") };
     assert_eq!(error, "the task did not end within 5s");
+    workers.stop().await.unwrap();
+}
+
+/// The last call of a batch, of another task or of the same one, runs once when all others are done.
+#[tokio::test(start_paused = true)]
+async fn a_batch_ends_with_a_call() {
+    let store = Store::new();
+    let (ours, theirs) = (store.client().executor("billing").unwrap(), store.client().executor("billing").unwrap());
+    let (is_lucky, reports) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (lucky, count) = (is_lucky.clone(), reports.clone());
+    let part = TaskHandler::new("part", move |_: TaskRun, number: u32| {
+        let fails = number == 13 && !lucky.load(Ordering::SeqCst);
+        async move { if fails { Err("unlucky") } else { Ok(number) } }
+    });
+    let report = TaskHandler::new("report", move |_: TaskRun, day: String| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async move { Ok::<_, std::fmt::Error>(day + "!") }
+    });
+    let workers = theirs.workers(4).task(part.deliveries(1)).task(report).start().unwrap();
+    let part = |number: u32| TaskCall::<u32>::new("part", &number);
+    let monday = || TaskCall::<String>::new("report", &"Monday");
+
+    let batch = ours.submit_all((10..20).map(part)).then(monday()).await.unwrap();
+    for (number, part) in (10..).zip(&batch.parts) {
+        assert_eq!(part.result(SECOND * 60).await.ok(), (number != 13).then_some(number));
+    }
+    assert!(matches!(batch.last.result(SECOND * 60).await, Err(TaskError::Late)));
+    assert_eq!(batch.last.status().await.unwrap().unwrap().phase, Phase::Blocked);
+    is_lucky.store(true, Ordering::SeqCst);
+    let parts: WorkQueue<u32> = store.client().work_queue("billing/part").unwrap();
+    assert_eq!(parts.retry_all().await.unwrap(), 1);
+    assert_eq!(batch.last.result(SECOND * 60).await.unwrap(), "Monday!");
+    assert_eq!(batch.parts[3].result(SECOND).await.unwrap(), 13);
+    let again = ours.submitted::<String>("report", batch.last.id()).unwrap();
+    assert_eq!(again.result(SECOND).await.unwrap(), "Monday!");
+    assert!(!batch.last.cancel().await.unwrap());
+
+    let same = ours.submit_all([1, 2].map(part)).then(part(3)).await.unwrap();
+    assert_eq!(same.last.result(SECOND * 60).await.unwrap(), 3);
+    let alone = ours.submit_all([4, 5].map(part)).await.unwrap();
+    assert_eq!(alone[1].result(SECOND * 60).await.unwrap(), 5);
+
+    let late = ours.submit_all([part(6)]).after(SECOND * 5).then(monday()).await.unwrap();
+    assert!(late.last.cancel().await.unwrap());
+    assert!(matches!(late.last.result(SECOND * 60).await, Err(TaskError::Cancelled)));
+    assert_eq!(late.parts[0].result(SECOND * 60).await.unwrap(), 6);
+    assert_eq!(reports.load(Ordering::SeqCst), 1);
+
+    let kind = |ended: Result<_, bandog::Error>| ended.map(drop).unwrap_err().kind();
+    assert_eq!(kind(ours.submit_all([] as [TaskCall<u32>; 0]).await), ErrorKind::Misused);
+    assert_eq!(kind(ours.submit_all([part(1), call(2)]).await), ErrorKind::Misused);
     workers.stop().await.unwrap();
 }
 

@@ -1,0 +1,206 @@
+//! Calls of one task that are submitted together, and a call that runs when all of them are done.
+//!
+//! Elements can wait for each other within one queue only, and each task has its own. So the last call of another task is
+//! carried: an element in the queue of the parts waits for them. The worker that gets it pushes the last call, with the same
+//! id and with an id of `once`, and then settles it.
+
+use std::{
+    future::IntoFuture,
+    marker::PhantomData,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bandog_codec::{Encode, TextJson};
+use bandog_core::{
+    Error, Result,
+    queues::{ElementId, NewElement, OnceId, Queues},
+};
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    executor::{Answered, Executor, KEEP, Submitted, TaskCall},
+    new::{IntoPush, Push, PushAll},
+    sender,
+    shared::{Shared, decode},
+};
+
+/// The first bytes of an element that carries a call. No JSON begins so.
+const MARK: &[u8] = b"\x01then ";
+/// The time for which a carried call is pushed once, however often its element is delivered.
+const WINDOW: Duration = Duration::from_secs(7 * 86_400);
+
+/// Calls of one task that are submitted in one step when this is awaited. Created by [`Executor::submit_all`]. Errors and
+/// cancel safety are those of [`PushAll`].
+#[must_use = "calls are submitted when this is awaited"]
+#[derive(Debug)]
+pub struct SubmitAll<R> {
+    executor: Executor,
+    push: Result<PushAll>,
+    result: PhantomData<fn() -> R>,
+}
+
+/// Calls of one task, and a last one, that are submitted in one step when this is awaited. Created by [`SubmitAll::then`].
+#[must_use = "calls are submitted when this is awaited"]
+#[derive(Debug)]
+pub struct SubmitBatch<R, L> {
+    push: Result<PushAll>,
+    /// The queue of the last call. None: there is an error.
+    last: Option<Arc<Shared>>,
+    result: PhantomData<fn() -> (R, L)>,
+}
+
+/// Calls that were submitted together.
+#[derive(Debug)]
+pub struct Batch<R, L> {
+    /// The calls, in their order.
+    pub parts: Vec<Submitted<R>>,
+    /// The one that runs when all of them are done.
+    pub last: Submitted<L>,
+}
+
+impl<R> SubmitAll<R> {
+    pub(crate) fn new(executor: &Executor, calls: impl IntoIterator<Item = TaskCall<R>>) -> Self {
+        let push = (|| {
+            let calls: Vec<_> = calls.into_iter().collect();
+            let Some(first) = calls.first() else {
+                return Err(Error::misused("there is no call to submit: a batch has at least one"));
+            };
+            let task = first.task;
+            if let Some(other) = calls.iter().find(|call| call.task != task) {
+                let message =
+                    format!("the calls of a batch are of one task, and {:?} is another than {task:?}", other.task);
+                return Err(Error::misused(message));
+            }
+            let push = PushAll::new(&executor.queue(task)?, calls.into_iter().map(|call| call.payload));
+            Ok(push.keep_results(KEEP))
+        })();
+        Self { executor: executor.clone(), push, result: PhantomData }
+    }
+
+    fn with(self, set: impl FnOnce(PushAll) -> PushAll) -> Self {
+        Self { push: self.push.map(set), ..self }
+    }
+
+    /// As [`Push::after`], for each.
+    pub fn after(self, delay: Duration) -> Self {
+        self.with(|push| push.after(delay))
+    }
+
+    /// As [`Push::at`], for each.
+    pub fn at(self, time: SystemTime) -> Self {
+        self.with(|push| push.at(time))
+    }
+
+    /// As [`Push::priority`], for each.
+    pub fn priority(self, priority: u8) -> Self {
+        self.with(|push| push.priority(priority))
+    }
+
+    /// As [`Push::key`], for each: they run one after another.
+    pub fn key(self, key: impl AsRef<str>) -> Self {
+        self.with(|push| push.key(key))
+    }
+
+    /// Submits one more call, of any task of this executor, which runs when all others are done. While one of them is dead, or
+    /// if one was cancelled, it waits; [`Submitted::cancel`] removes it.
+    pub fn then<L>(self, last: TaskCall<L>) -> SubmitBatch<R, L> {
+        let both = self.push.and_then(|push| {
+            let queue = self.executor.queue(last.task)?;
+            let element = if queue.key == push.shared.key {
+                Push::new(&queue, last.payload)
+            } else {
+                Push::new(&push.shared, Carried::of(last).and_then(|carried| carried.write()))
+            };
+            Ok((push.then(element.keep_result(KEEP)), queue))
+        });
+        let (push, last) = match both {
+            Ok((push, queue)) => (Ok(push), Some(queue)),
+            Err(error) => (Err(error), None),
+        };
+        SubmitBatch { push, last, result: PhantomData }
+    }
+}
+
+impl<R: 'static> IntoFuture for SubmitAll<R> {
+    type Output = Result<Vec<Submitted<R>>>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let push = self.push?;
+            let queue = push.shared.clone();
+            Ok(push.await?.into_iter().map(|pushed| Submitted::new(&queue, pushed.id)).collect())
+        })
+    }
+}
+
+impl<R: 'static, L: 'static> IntoFuture for SubmitBatch<R, L> {
+    type Output = Result<Batch<R, L>>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let push = self.push?;
+            let queue = push.shared.clone();
+            let mut pushed = push.await?;
+            let (Some(last), Some(of_last)) = (pushed.pop(), self.last) else {
+                return Err(Error::unavailable("the push was not answered").ambiguous());
+            };
+            let parts = pushed.iter().map(|pushed| Submitted::new(&queue, pushed.id)).collect();
+            Ok(Batch { parts, last: Submitted::new(&of_last, last.id).carried_in(queue) })
+        })
+    }
+}
+
+impl<R> IntoPush for SubmitAll<R> {
+    fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
+        self.push?.into_push()
+    }
+}
+
+impl<R, L> IntoPush for SubmitBatch<R, L> {
+    fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
+        self.push?.into_push()
+    }
+}
+
+/// A call that an element in the queue of another task carries.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    task: String,
+    /// The arguments, as JSON.
+    args: String,
+}
+
+impl Carried {
+    fn of<R>(call: TaskCall<R>) -> Result<Self> {
+        let args = String::from_utf8(call.payload?).map_err(|_| Error::misused("the arguments are not UTF-8"))?;
+        Ok(Self { task: call.task.to_owned(), args })
+    }
+
+    fn write(&self) -> Result<Vec<u8>> {
+        let mut bytes = MARK.to_vec();
+        TextJson.encode(self, &mut bytes).map_err(|error| Error::misused(error.to_string()))?;
+        Ok(bytes)
+    }
+
+    /// Reads the payload of an element. None: it is an ordinary call.
+    pub(crate) fn read(payload: &[u8]) -> Option<Result<Self>> {
+        payload.strip_prefix(MARK).map(|json| decode(&TextJson, json))
+    }
+
+    /// Pushes the call, with this id.
+    pub(crate) fn push(self, executor: &Executor, id: ElementId) -> Answered {
+        let queue = executor.queue(&self.task);
+        let once = OnceId { id: format!("then {id}").into(), window: WINDOW };
+        let element =
+            NewElement { once: Some(once), keep_result: Some(KEEP), ..NewElement::new(id, self.args.into_bytes()) };
+        Box::pin(async move {
+            let queue = queue?;
+            sender::push_named(&queue, element).await?;
+            Ok(Vec::new())
+        })
+    }
+}
