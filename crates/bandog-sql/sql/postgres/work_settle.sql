@@ -10,15 +10,10 @@ with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
     select number, concurrency from bandog_work_queue where name = $1::text
-), found as materialized (
-    select e.id, e.phase, e.fence, e.is_cancelled, e.keep_result, e.order_key is not null or e.before is not null as is_awaited
-    from bandog_work e
-    where e.queue = (select number from q) and e.id = any(coalesce($9::text[], $2::text[])::uuid[])
-    order by e.id for update skip locked
 ), acts as materialized (
-    select g.ord, g.id::uuid as id, g.delay, g.body, g.channel, f.keep_result, f.is_awaited, case
+    select g.ord, g.id, g.delay, g.body, g.channel, f.keep_result, f.is_awaited, case
         when f.id is null then case when exists (
-            select from bandog_work e where e.queue = (select number from q) and e.id = g.id::uuid) then 'busy' else 'absent' end
+            select from bandog_work e where e.queue = (select number from q) and e.id = g.id) then 'busy' else 'absent' end
         when f.fence <> g.fence then 'lost'
         when g.ending = 0 then 'done'
         when g.ending = 2 and f.phase = 4 then 'nothing'
@@ -28,8 +23,14 @@ with clock as materialized (
         when f.is_cancelled then 'cancelled'
         when g.ending = 1 then 'again'
         else 'back' end as act
-    from unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[]) with ordinality
-        g (id, fence, ending, delay, body, channel, ord) left join found f on f.id = g.id::uuid
+    from unnest($2::text[]::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[]) with ordinality
+        g (id, fence, ending, delay, body, channel, ord)
+    left join lateral (
+        select e.id, e.phase, e.fence, e.is_cancelled, e.keep_result, e.order_key is not null or e.before is not null as is_awaited
+        from bandog_work e
+        where e.queue = (select number from q) and e.id = g.id and ($9::text[] is null or g.id = any($9::text[]::uuid[]))
+        for update skip locked
+    ) f on true
 ), ends as materialized (
     select $9::text[] is not null or not exists (select from acts where act in ('done', 'cancelled', 'dead') and is_awaited) as all
 ), removed as (

@@ -63,6 +63,7 @@ select coalesce(q.is_limited and not $9::bool, false), coalesce(q.is_paused, fal
     (extract(epoch from clock_timestamp()) * 1000000)::bigint - clock.now
 from clock cross join (select count(*) as number from taken) p left join q on true left join budget b on true
     left join taken t on true
-    left join (select id, payload, error from bandog_work_body where queue = (select number from q)
-        and id = any(array(select id from taken))) y on y.id = t.id
+    left join lateral (
+        select payload, error from bandog_work_body where queue = (select number from q) and id = t.id
+    ) y on true
 order by t.place
