@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
@@ -14,10 +14,13 @@ use hyper::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 
 use crate::{
-    ObjectJson,
+    Language, ObjectJson,
     access::{self, Hosts},
     act_body,
     aside::aside,
@@ -27,13 +30,16 @@ use crate::{
     histories::{Histories, Marked},
     in_time::{STORE_TIME, in_time},
     objects,
+    observed::Observed,
+    parts::{About, ElementsPart, JobsPart, LocksPart, ObjectsPart, QueuesPart, Rows},
+    past_day::PastDay,
     query::{Wanted, WantedElements, WantedObjects},
     queue_json::{ShownElement, ShownQueue},
     queues::{self, Queues},
     reply::{self, Reply},
     route::Route,
-    snapshot::{Counts, Job, Snapshot},
-    source::{Act, Answer, Source, Target, Trouble, json},
+    snapshot::{Job, Snapshot},
+    source::{Act, Answer, ListedLock, Source, Target, Trouble, json},
     summary::{self, Hour, Summary},
     token::Token,
 };
@@ -62,6 +68,10 @@ pub(crate) struct Config {
     pub(crate) token: Option<Token>,
     pub(crate) hosts: Hosts,
     pub(crate) metrics: Option<Metrics>,
+    /// The language of the page. None: that of each client.
+    pub(crate) language: Option<Language>,
+    /// Whether a served page observes the store also while no client reads the page.
+    pub(crate) observes: bool,
 }
 
 /// The metrics of the process, in Prometheus's text format.
@@ -80,8 +90,7 @@ pub(crate) struct Handler<S> {
 pub(crate) struct Shared<S> {
     source: Arc<S>,
     jobs: Arc<Fresh<Snapshot>>,
-    /// The locks as JSON.
-    locks: Fresh<Vec<Box<RawValue>>>,
+    locks: Fresh<Vec<ListedLock>>,
     /// The permit of the request for objects that queries the store.
     object_turn: Semaphore,
     /// The nodes and the pauses as JSON.
@@ -90,81 +99,15 @@ pub(crate) struct Shared<S> {
     timeline: Fresh<Hour>,
     /// The figures above the list of jobs, as JSON.
     summary: Fresh<Box<RawValue>>,
-    histories: Arc<Histories<S>>,
-    queues: Queues<S>,
-}
-
-/// An answer with rows. `now` is the time of the answer, and `at` is the time of the query of the store. Both times are
-/// by this machine's clock.
-#[derive(Serialize)]
-struct Rows<'a, T> {
-    now: String,
-    at: String,
-    store: &'a str,
-    #[serde(flatten)]
-    rows: T,
-}
-
-/// A part of the jobs, or all jobs.
-#[derive(Serialize)]
-struct JobsPart<'a> {
-    jobs: Vec<&'a RawValue>,
-    /// Number of jobs that match the request's filters.
-    total: usize,
-    counts: Counts,
-    /// The last runs of each job in `jobs`, by the name of the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bars: Option<HashMap<String, Vec<Bar>>>,
-}
-
-/// A part of the locks, or all locks.
-#[derive(Serialize)]
-struct LocksPart<'a> {
-    locks: Vec<&'a RawValue>,
-    /// Number of all locks.
-    total: usize,
-}
-
-/// Some of the objects.
-#[derive(Serialize)]
-struct ObjectsPart<'a> {
-    objects: Vec<ObjectJson<'a>>,
-    /// The clients of caches, with the first objects.
-    caches: Vec<CacheJson>,
-    /// The cursor of the next objects. None after the last ones.
-    next: Option<String>,
-}
-
-/// Some of the queues.
-#[derive(Serialize)]
-struct QueuesPart<'a> {
-    queues: Vec<ShownQueue<'a>>,
-    /// Number of queues that match, of the first [`queues::MOST_NAMES`].
-    total: usize,
-}
-
-/// Some of the elements of a queue.
-#[derive(Serialize)]
-struct ElementsPart<'a> {
-    elements: Vec<ShownElement<'a>>,
-    /// The cursor of the next elements. None after the last ones.
-    next: Option<String>,
-}
-
-/// General data about the page.
-#[derive(Serialize)]
-struct About<'a> {
-    now: String,
-    version: &'static str,
-    store: &'a str,
-    /// Whether the page accepts actions. Each action requires a token.
-    acts: bool,
-    /// Whether the path `metrics` exists.
-    metrics: bool,
-    /// Whether the store has objects.
-    objects: bool,
-    /// Whether the store has work queues.
-    queues: bool,
+    pub(crate) histories: Arc<Histories<S>>,
+    pub(crate) queues: Queues<S>,
+    /// The clients of caches as JSON.
+    caches: Fresh<Box<RawValue>>,
+    /// The last 24 hours, for the charts.
+    pub(crate) past_day: Fresh<PastDay>,
+    pub(crate) observed: Mutex<Observed>,
+    /// No lock is scanned for an observation until this time, because the last scan took too long.
+    pub(crate) no_scan_until: Mutex<Option<Instant>>,
 }
 
 impl<S> Clone for Handler<S> {
@@ -175,8 +118,10 @@ impl<S> Clone for Handler<S> {
 
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { prefix, token, hosts, metrics: _ } = self;
-        f.debug_struct("Config").field("prefix", prefix).field("token", token).field("hosts", hosts).finish()
+        let Self { prefix, token, hosts, metrics: _, language, observes } = self;
+        let mut text = f.debug_struct("Config");
+        text.field("prefix", prefix).field("token", token).field("hosts", hosts);
+        text.field("language", language).field("observes", observes).finish()
     }
 }
 
@@ -192,6 +137,10 @@ impl<S: Source> Handler<S> {
             summary: Fresh::default(),
             histories: Arc::new(Histories::new(Arc::clone(&source))),
             queues: Queues::new(Arc::clone(&source)),
+            caches: Fresh::default(),
+            past_day: Fresh::default(),
+            observed: Mutex::default(),
+            no_scan_until: Mutex::default(),
             source,
         };
         Self { shared: Arc::new(shared), config: Arc::default() }
@@ -226,6 +175,10 @@ impl<S: Source> Handler<S> {
         let route = Route::of(request.method(), request.uri(), &self.config.prefix)?;
         match route {
             Route::Slash(place) => Ok(reply::moved(&place)),
+            Route::Index(language) => {
+                let language = language.or(self.config.language).or_else(|| Language::accepted(request.headers()));
+                Ok(reply::index(language.unwrap_or_default()))
+            }
             Route::Asset(asset) => Ok(asset.reply()),
             Route::Health => Ok(reply::reply(StatusCode::OK, TEXT, "ok\n")),
             Route::Figures => self.figures().await,
@@ -233,11 +186,13 @@ impl<S: Source> Handler<S> {
             Route::Jobs(wanted) => self.jobs(wanted).await,
             Route::Locks(wanted) => self.locks(&wanted).await,
             Route::Objects(wanted) => self.objects(&wanted).await,
+            Route::Caches => self.rows(self.caches().await, "caches"),
             Route::Queues(wanted) => self.queues(&wanted).await,
             Route::Queue(name) => self.queue(&name).await,
             Route::Elements(name, wanted) => self.elements(&name, &wanted).await,
             Route::Nodes => self.rows(self.nodes().await, "nodes"),
             Route::Summary => self.rows(self.summary().await, "summary"),
+            Route::PastDay(queue) => self.rows(self.past_day(queue).await, "history"),
             Route::Job(name) => self.job(&name).await,
             Route::History(name) => {
                 // An unknown name is refused without a query.
@@ -254,7 +209,7 @@ impl<S: Source> Handler<S> {
     }
 
     /// A recent list of all jobs.
-    async fn snapshot(&self) -> Fetched<Snapshot> {
+    pub(crate) async fn snapshot(&self) -> Fetched<Snapshot> {
         let source = Arc::clone(&self.shared.source);
         let ask = || aside(in_time(STORE_TIME, async move { Snapshot::new(&source.jobs().await?) }));
         self.shared.jobs.get_soon(ask).await
@@ -304,11 +259,11 @@ impl<S: Source> Handler<S> {
         };
         let Known { at, value } = fetched?;
         let locks = value.iter().skip(wanted.offset).take(wanted.limit.unwrap_or(usize::MAX));
-        Ok(self.written(at, LocksPart { locks: locks.map(|lock| &**lock).collect(), total: value.len() }))
+        Ok(self.written(at, LocksPart { locks: locks.map(|lock| &*lock.json).collect(), total: value.len() }))
     }
 
     /// The locks that a scan has found. The scan is cancelled when no request waits for the scan.
-    async fn scan(self) -> Fetched<Vec<Box<RawValue>>> {
+    pub(crate) async fn scan(self) -> Fetched<Vec<ListedLock>> {
         let source = Arc::clone(&self.shared.source);
         self.shared.locks.get(|| aside(in_time(SCAN_TIME, async move { source.locks().await }))).await
     }
@@ -331,6 +286,19 @@ impl<S: Source> Handler<S> {
         let caches = caches.into_iter().filter(|report| pattern.matches(report.cache.as_str()));
         let caches = caches.filter_map(CacheJson::read).collect();
         Ok(self.written(SystemTime::now(), ObjectsPart { objects, caches, next: next.map(|Cursor(next)| next) }))
+    }
+
+    /// The clients of caches as JSON.
+    async fn caches(&self) -> Fetched<Box<RawValue>> {
+        let source = Arc::clone(&self.shared.source);
+        let ask = async move {
+            if !source.has_objects() {
+                return Err(Trouble::nothing_here());
+            }
+            let reports = in_time(STORE_TIME, source.cache_reports()).await?;
+            json(&reports.into_iter().filter_map(CacheJson::read).collect::<Vec<_>>())
+        };
+        self.shared.caches.get(|| ask).await
     }
 
     /// The response with the requested part of the queues.

@@ -68,12 +68,17 @@ mod fresh;
 mod handler;
 mod histories;
 mod in_time;
+mod language;
 mod lock_json;
 mod object_json;
 mod objects;
+mod observed;
+mod observing;
 mod over_store;
 mod pace;
 mod page_type;
+mod parts;
+mod past_day;
 mod query;
 mod queue_figures;
 mod queue_json;
@@ -90,6 +95,7 @@ mod wait_reason;
 
 pub use self::{
     access::HostName,
+    language::{Language, UnknownLanguage},
     lock_json::{LockJson, MemberJson},
     object_json::ObjectJson,
     page_type::Page,

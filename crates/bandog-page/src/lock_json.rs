@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime};
 use bandog_core::{Fence, Holder, Kind, LatchRow, Member, Row, Waiting};
 use serde::Serialize;
 
-use crate::wait_reason::wait_reason;
+use crate::{
+    source::{ListedLock, Trouble, json},
+    wait_reason::wait_reason,
+};
 
 /// One lock in JSON, in the format of the page and of `bandog ls --json`. Programs rely on the field names.
 #[derive(Debug, Serialize)]
@@ -79,6 +82,11 @@ impl<'a> LockJson<'a> {
         let mut all: Vec<_> = locks.chain(latches.iter().map(|row| Self::latch(row, store))).collect();
         all.sort_by_key(|lock| lock.name);
         all
+    }
+
+    /// The lock with its JSON.
+    pub(crate) fn listed(&self) -> Result<ListedLock, Trouble> {
+        Ok(ListedLock { name: self.name.to_owned(), waiters: self.waiters.len(), json: json(self)? })
     }
 
     /// The lock in `row`. `store` is the displayed name of the store, which must not contain a password.

@@ -10,11 +10,11 @@ use bandog_core::{
 use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
 use bandog_sync::Client;
 use hyper::StatusCode;
-use serde_json::{json as value, value::RawValue};
+use serde_json::json as value;
 
 use crate::{
     LockJson,
-    source::{Act, Answer, ElementsPage, ObjectsPage, Source, Target, Trouble, json},
+    source::{Act, Answer, ElementsPage, ListedLock, ObjectsPage, Source, Target, Trouble, json},
 };
 
 /// Number of names of queues in one answer of the store.
@@ -102,10 +102,10 @@ impl Source for OverStore {
         self.jobs.next_within(&Pattern::all(), within, most).await.map_err(|error| Trouble::of(&error))
     }
 
-    async fn locks(&self) -> Result<Vec<Box<RawValue>>, Trouble> {
+    async fn locks(&self) -> Result<Vec<ListedLock>, Trouble> {
         let locks = self.client.list(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
         let latches = self.client.list_latches(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
-        LockJson::all(&locks, &latches, &self.store).iter().map(json).collect()
+        LockJson::all(&locks, &latches, &self.store).iter().map(LockJson::listed).collect()
     }
 
     fn has_objects(&self) -> bool {

@@ -6,7 +6,7 @@ use bandog_sync::Client;
 use hyper::{Request, body::Body, service::Service};
 
 use crate::{
-    HostName, Token,
+    HostName, Language, Token,
     handler::Handler,
     over_store::OverStore,
     reply::Reply,
@@ -84,6 +84,14 @@ impl Page {
         self
     }
 
+    /// Sets the language of the page for all viewers who have not chosen one on the page. Without this call, it is the first
+    /// language of the header `Accept-Language` that the page has, or English.
+    #[must_use]
+    pub fn language(mut self, language: Language) -> Self {
+        Arc::make_mut(&mut self.handler.config).language = Some(language);
+        self
+    }
+
     /// Adds the path `/metrics`, which returns the result of this function: the metrics of the process in Prometheus's
     /// text format. The metrics of the store's first 100 work queues follow.
     #[must_use]
@@ -118,14 +126,37 @@ impl Page {
         self.handler.answer(request).await
     }
 
-    /// Serves the page on this listener. The page has its own thread and its own runtime, so viewers do not slow the
+    /// Observes the store once a minute, for the charts of the last 24 hours: the runs that have ended, the elements that wait
+    /// in the first 100 queues, and the calls that wait for locks. The observations are kept in memory, at most 5 MB. This
+    /// future never completes: a service spawns it beside the page.
+    ///
+    /// Without this call, [`Self::answer`] observes the store while a viewer has a chart open. [`Self::serve`] calls it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
+    /// let page = bandog_page::Page::over(&client).under("/bandog");
+    /// let observed = page.clone();
+    /// tokio::spawn(async move { observed.observe().await });
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the observation. The observations so far are kept.
+    pub async fn observe(&self) -> Infallible {
+        self.handler.observe().await
+    }
+
+    /// Serves the page on this listener, and observes the store as [`Self::observe`] does. The page has its own thread and its own runtime, so viewers do not slow the
     /// rest of the program down. At most 128 connections are open at a time.
     ///
     /// # Errors
     /// The operating system refuses a thread, or the listener cannot be used.
     pub fn serve(mut self, listener: TcpListener) -> io::Result<Serving> {
         listener.set_nonblocking(true)?;
-        Arc::make_mut(&mut self.handler.config).hosts.address = Some(listener.local_addr()?);
+        let config = Arc::make_mut(&mut self.handler.config);
+        config.hosts.address = Some(listener.local_addr()?);
+        config.observes = true;
         serve::start(listener, self.handler)
     }
 }

@@ -4,7 +4,7 @@ use bandog_core::{Pattern, queues::Phase, structures::Cursor};
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 
-use crate::source::Trouble;
+use crate::{Language, source::Trouble};
 
 /// Maximum number of jobs or locks in one answer with a `limit`.
 pub(crate) const MOST: usize = 200;
@@ -109,6 +109,16 @@ impl StateFilter {
             _ => Err(wrong("`is` must be one of all, running, paused, failing")),
         }
     }
+}
+
+/// Parses `lang=…`. An unknown language is ignored.
+pub(crate) fn language(query: Option<&str>) -> Option<Language> {
+    pairs(query).find(|(key, _)| *key == "lang")?.1.parse().ok()
+}
+
+/// Parses `queue=…`.
+pub(crate) fn queue(query: Option<&str>) -> Result<Option<String>, Trouble> {
+    pairs(query).find(|(key, _)| *key == "queue").map(|(key, value)| decoded(key, value)).transpose()
 }
 
 /// The parameters and their encoded values.

@@ -26,7 +26,7 @@ use crate::{
 /// Maximum number of queues of one answer.
 pub(crate) const MOST: usize = 100;
 /// Maximum number of queues whose names are known.
-const MOST_NAMES: usize = 10_000;
+pub(crate) const MOST_NAMES: usize = 10_000;
 /// Number of elements of one answer.
 const ELEMENTS: usize = 50;
 /// Number of queues whose states are read at the same time.

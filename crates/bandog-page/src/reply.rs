@@ -8,31 +8,49 @@ use hyper::{
 };
 use serde::Serialize;
 
-use crate::source::Trouble;
+use crate::{Language, source::Trouble};
 
 /// A response of the page.
 pub type Reply = Response<Full<Bytes>>;
 
 /// A file of the page.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Asset {
     pub(crate) path: &'static str,
     kind: &'static str,
-    text: &'static str,
+    pub(crate) text: &'static str,
 }
 
 /// All files of the page. The page loads nothing from other servers.
-pub(crate) const ASSETS: [Asset; 9] = [
+pub(crate) const ASSETS: [Asset; 20] = [
     Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     Asset { path: "/page.css", kind: "text/css; charset=utf-8", text: include_str!("page/page.css") },
-    Asset { path: "/page.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/page.js") },
-    Asset { path: "/view.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/view.js") },
-    Asset { path: "/dash.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/dash.js") },
-    Asset { path: "/objects.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/objects.js") },
-    Asset { path: "/queues.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/queues.js") },
-    Asset { path: "/words.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/words.js") },
     Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
+    script("/acts.js", include_str!("page/acts.js")),
+    script("/caches.js", include_str!("page/caches.js")),
+    script("/chart.js", include_str!("page/chart.js")),
+    script("/dash.js", include_str!("page/dash.js")),
+    script("/dom.js", include_str!("page/dom.js")),
+    script("/en.js", include_str!("page/en.js")),
+    script("/history.js", include_str!("page/history.js")),
+    script("/locks.js", include_str!("page/locks.js")),
+    script("/nav.js", include_str!("page/nav.js")),
+    script("/nodes.js", include_str!("page/nodes.js")),
+    script("/objects.js", include_str!("page/objects.js")),
+    script("/page.js", include_str!("page/page.js")),
+    script("/queues.js", include_str!("page/queues.js")),
+    script("/text.js", include_str!("page/text.js")),
+    script("/view.js", include_str!("page/view.js")),
+    script("/words.js", include_str!("page/words.js")),
+    script("/zh.js", include_str!("page/zh.js")),
 ];
+
+const fn script(path: &'static str, text: &'static str) -> Asset {
+    Asset { path, kind: "text/javascript; charset=utf-8", text }
+}
+
+/// The attribute of the page's file that names its language.
+const ENGLISH: &str = "<html lang=\"en\">";
 
 /// Headers of all responses. With these headers, a browser runs only the page's own files, sends requests only to the
 /// page, and does not show the page in a frame of another page.
@@ -54,6 +72,12 @@ impl Asset {
     pub(crate) fn reply(&self) -> Reply {
         reply(StatusCode::OK, self.kind, self.text)
     }
+}
+
+/// The page in this language. The scripts find the language in the tag `<html>`.
+pub(crate) fn index(language: Language) -> Reply {
+    let Asset { kind, text, .. } = ASSETS[0];
+    reply(StatusCode::OK, kind, text.replacen(ENGLISH, &format!("<html lang=\"{}\">", language.tag()), 1))
 }
 
 /// A response whose media type is `kind`.

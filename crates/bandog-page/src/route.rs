@@ -4,7 +4,8 @@ use hyper::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    query::{Wanted, WantedElements, WantedObjects},
+    Language,
+    query::{self, Wanted, WantedElements, WantedObjects},
     reply::{ASSETS, Asset},
     source::{Target, Trouble},
 };
@@ -15,6 +16,8 @@ pub(crate) enum Route {
     /// A request for the mount path without its final slash. The page redirects the browser to this relative URL, which
     /// has the final slash.
     Slash(String),
+    /// The page itself, in this language if the request names one.
+    Index(Option<Language>),
     /// A file of the page.
     Asset(&'static Asset),
     /// A fixed answer, which shows that the page is served.
@@ -33,6 +36,10 @@ pub(crate) enum Route {
     Locks(Wanted),
     /// Some of the objects.
     Objects(WantedObjects),
+    /// The clients of caches.
+    Caches,
+    /// The last 24 hours, with this queue.
+    PastDay(Option<String>),
     /// A part of the work queues.
     Queues(Wanted),
     /// The work queue with this name.
@@ -83,6 +90,9 @@ impl Route {
 
     /// The route of a path below the mount path.
     fn of_path(path: &str, query: Option<&str>) -> Result<Self, Trouble> {
+        if path == "/" {
+            return Ok(Self::Index(query::language(query)));
+        }
         if let Some(asset) = ASSETS.iter().find(|asset| asset.path == path) {
             return Ok(Self::Asset(asset));
         }
@@ -93,6 +103,8 @@ impl Route {
             ["api", "about"] => Self::About,
             ["api", "locks"] => Self::Locks(Wanted::read(query)?),
             ["api", "objects"] => Self::Objects(WantedObjects::read(query)?),
+            ["api", "caches"] => Self::Caches,
+            ["api", "history"] => Self::PastDay(query::queue(query)?),
             ["api", "nodes"] => Self::Nodes,
             ["api", "summary"] => Self::Summary,
             ["api", "jobs"] => Self::Jobs(Wanted::read(query)?),

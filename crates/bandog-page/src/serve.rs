@@ -95,6 +95,7 @@ async fn serve<S: Source>(listener: TcpListener, handler: Handler<S>, mut stop: 
     tokio::select! { biased;
         _ = stop.wait_for(|stop| *stop) => {}
         () = accept(listener, &handler, &mut connections, &stopped) => {}
+        never = handler.observe(), if handler.config.observes => match never {},
     }
     let all_ended = async { while connections.join_next().await.is_some() {} };
     let _ = timeout(STOP_TIMEOUT, all_ended).await;

@@ -36,9 +36,18 @@ pub(crate) struct Job {
     lower: String,
     /// The end of the job's last run, in milliseconds since 1970.
     ended: Option<i64>,
+    /// The runs that have ended since the job began.
+    counts: Ended,
     is_running: bool,
     is_paused: bool,
     is_failing: bool,
+}
+
+/// Numbers of runs that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) ok: u64,
+    pub(crate) failed: u64,
 }
 
 /// Number of jobs in each state. All jobs are counted, even those that a request's filter by name excludes.
@@ -90,6 +99,11 @@ impl Snapshot {
         jobs.into_iter().map(Job::marked).collect()
     }
 
+    /// The runs of each job that have ended, by a hash of its name.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = (u64, Ended)> {
+        self.jobs.iter().map(|job| (hash(&job.name), job.counts))
+    }
+
     /// The jobs that match the filters in `wanted`, from the offset on, and at most as many as the limit allows.
     pub(crate) fn part(&self, wanted: &Wanted) -> Part<'_> {
         let matching: Vec<&Job> =
@@ -108,6 +122,7 @@ impl Job {
             mark: mark(row),
             lower: row.name.to_lowercase(),
             ended: row.last.as_ref().and_then(|last| last.ended.as_ref()?.parse::<Time>().ok()).map(Time::millisecond),
+            counts: Ended { ok: row.ok, failed: row.failed + row.lost },
             is_running: row.live.iter().any(|run| run.state == State::Running),
             is_paused: row.paused.is_some() || row.all_paused.is_some(),
             is_failing: row.last.as_ref().is_some_and(is_failure),
@@ -149,6 +164,12 @@ pub(crate) fn is_bad(state: State) -> bool {
         | State::Missed
         | State::Reset => false,
     }
+}
+
+fn hash(name: &str) -> u64 {
+    let mut hash = DefaultHasher::new();
+    name.hash(&mut hash);
+    hash.finish()
 }
 
 /// A number that changes with each new line of the job's history. The number is a hash of the counters and of the last

@@ -22,6 +22,15 @@ pub(crate) type ObjectsPage = (Vec<ObjectRow>, Option<Cursor>);
 /// A page of elements of a queue, and where the next one begins. None after the last page.
 pub(crate) type ElementsPage = (Vec<ElementRow>, Option<Cursor>);
 
+/// A lock that is held, or a latch that is not open.
+#[derive(Debug)]
+pub(crate) struct ListedLock {
+    pub(crate) name: String,
+    /// Number of calls that wait for it.
+    pub(crate) waiters: usize,
+    pub(crate) json: Box<RawValue>,
+}
+
 /// Jobs, runs, queues and locks of one store. Each call queries the store.
 pub(crate) trait Source: Send + Sync + 'static {
     /// The store's name without secrets.
@@ -34,7 +43,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// job.
     fn fires(&self, within: Duration, most: usize) -> impl Future<Output = Result<Vec<Fire>, Trouble>> + Send;
     /// The locks that are held, and the latches that are not open.
-    fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
+    fn locks(&self) -> impl Future<Output = Result<Vec<ListedLock>, Trouble>> + Send;
     /// Whether the store has objects.
     fn has_objects(&self) -> bool;
     /// A page of the objects whose names match. The store examines about this number of names.

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::{
     digest::{Brief, Digest},
+    past_day::percentile,
     snapshot::is_bad,
 };
 
@@ -170,11 +171,7 @@ impl Day {
 impl Lag {
     fn of(mut lags: Vec<u32>) -> Option<Self> {
         let runs = lags.len();
-        let mut at = |percent: usize| {
-            let place = (runs * percent).div_ceil(100).checked_sub(1)?;
-            Some(*lags.select_nth_unstable(place).1)
-        };
-        Some(Self { p50_ms: at(50)?, p99_ms: at(99)?, runs })
+        Some(Self { p50_ms: percentile(&mut lags, 50)?, p99_ms: percentile(&mut lags, 99)?, runs })
     }
 }
 
@@ -218,4 +215,4 @@ impl Start {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot continue can only panic")]
-mod tests;
+pub(crate) mod tests;

@@ -5,12 +5,14 @@ mod ask;
 mod door;
 mod fixed;
 mod fuzz;
+mod history;
 mod limits;
 mod load;
 mod mounted;
 mod objects;
 mod pages;
 mod queues;
+mod texts;
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -1,6 +1,7 @@
 // Drawings: the last runs of a job, the last day and the next hour of the store.
 
-import { $, fill, put } from "./view.js";
+import { $, fill, put } from "./dom.js";
+import { number, t, tn } from "./text.js";
 import { clock, minute, span, state } from "./words.js";
 
 const SLOTS = 50; // Number of bars in a row.
@@ -33,8 +34,8 @@ export function paintBars(svg, bars) {
   for (const [tone, parts] of Object.entries(paths)) $(`.${tone}`, svg).setAttribute("d", parts.join(""));
   const counts = new Map();
   for (const { state: name } of known) counts.set(name, (counts.get(name) ?? 0) + 1);
-  const words = [...counts].map(([name, count]) => `${count} ${state(name).word}`).join(", ");
-  svg.setAttribute("aria-label", known.length ? `Last ${known.length} runs: ${words}` : "No run has ended yet");
+  const states = [...counts].map(([name, count]) => t("run.count", { count, state: state(name).word })).join(", ");
+  svg.setAttribute("aria-label", known.length ? t("bars.label", { count: known.length, states }) : t("bars.none"));
 }
 
 /** Describes the bar under the pointer. */
@@ -42,19 +43,18 @@ export function showBar(svg, event, now, zone) {
   const box = svg.getBoundingClientRect();
   const place = Math.floor(((event.clientX - box.left) / box.width) * SLOTS) - (SLOTS - (svg.bars?.length ?? 0));
   const bar = svg.bars?.[place];
-  put($("title", svg), bar ? `${state(bar.state).word} in ${span(bar.took_ms)}, ended ${clock(at(bar.ended), now, zone)}` : "");
+  put($("title", svg), bar ? t("bars.one", { state: state(bar.state).word, span: span(bar.took_ms), time: clock(at(bar.ended), now, zone) }) : "");
 }
 
 /** Shows the figures of the last 24 hours, and says which runs they do not cover. */
 export function paintDay(day, now) {
   const { runs, failures, oldest_failure: oldest, lag, jobs, jobs_read: read, jobs_cut: cut, shortest } = day;
   const least = cut > 0 || read < jobs ? "≥ " : "";
-  const number = (count) => least + count.toLocaleString("en-GB");
   fill($("#day"), {
-    runs: number(runs),
-    failures: failures || least === "" ? number(failures) : "≥ 0",
-    oldest: oldest ? oldest.job : "none",
-    "oldest-at": oldest ? `${clock(at(oldest.ended), now)}${oldest.stands ? ", not ok since" : ", ok since"}` : "",
+    runs: least + number(runs),
+    failures: least + number(failures),
+    oldest: oldest ? oldest.job : t("day.none"),
+    "oldest-at": oldest ? t(oldest.stands ? "day.not-ok" : "day.ok", { time: clock(at(oldest.ended), now) }) : "",
     p50: lag ? span(lag.p50_ms) : "–",
     p99: lag ? span(lag.p99_ms) : "–",
     covers: covers(day),
@@ -64,15 +64,13 @@ export function paintDay(day, now) {
   link.disabled = !oldest;
   if (oldest) link.dataset.job = oldest.job;
   $("#day .tile-oldest").dataset.tone = oldest?.stands ? "bad" : "";
-  $("#day .covers").title = shortest ? `The kept runs of ${shortest.job} cover ${span(shortest.covers_ms)}` : "";
+  $("#day .covers").title = shortest ? t("covers.job", { job: shortest.job, span: span(shortest.covers_ms) }) : "";
 }
 
 function covers({ jobs, jobs_read: read, jobs_cut: cut, lag, shortest }) {
-  if (read < jobs) return `${read.toLocaleString("en-GB")} of ${jobs.toLocaleString("en-GB")} jobs have been read so far.`;
-  const sample = lag ? `Lag of ${lag.runs.toLocaleString("en-GB")} runs. ` : "";
-  if (cut === 0) return `${sample}All runs of these 24 hours are counted.`;
-  const who = cut === 1 ? "1 job runs" : `${cut.toLocaleString("en-GB")} jobs run`;
-  return `${sample}The store keeps the last 50 good and 50 bad runs of a job: ${who} more often, and count from ${span(shortest.covers_ms)} ago on.`;
+  if (read < jobs) return t("covers.read", { read: number(read), jobs: number(jobs) });
+  const about = cut === 0 ? t("covers.all") : tn("covers.cut", cut, { span: span(shortest.covers_ms) });
+  return [lag && t("covers.lag", { count: number(lag.runs) }), about].filter(Boolean).join(" ");
 }
 
 const WIDE = 10; // Width of one minute, in units of the drawing.
@@ -91,15 +89,15 @@ export function paintHour(hour, now) {
   };
   $(".starts", svg).setAttribute("d", hour.minutes.map(column).join(""));
   const total = hour.minutes.reduce((sum, count) => sum + count, 0);
-  svg.setAttribute("aria-label", `${total} starts in the next hour`);
+  svg.setAttribute("aria-label", tn("hour.label", total));
   [...$("#hour .axis").children].forEach((label, quarter) => put(label, minute(from + quarter * 15 * 60000, quarter === 4)));
   const coming = hour.starts.filter(({ due }) => at(due) > now - 1000);
   // Of each job, only the first start is listed.
   const first = coming.filter(({ job }, place) => coming.findIndex((other) => other.job === job) === place);
-  put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : hour.often ? "" : "No start in the next hour.");
+  put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : hour.often ? "" : t("hour.none"));
   $('[data-f="coming"]').title = coming.slice(0, 30).map(({ job, due }) => `${clock(at(due), now)} ${job}`).join("\n");
   const names = hour.often_jobs.slice(0, 3).join(", ") + (hour.often > 3 ? ", …" : "");
-  put($('[data-f="often"]'), hour.often ? `${total ? "Not drawn: " : "Too frequent to be drawn: "}${hour.often === 1 ? "1 job that starts" : `${hour.often.toLocaleString("en-GB")} jobs that start`} more than 12 times an hour (${names}).` : "");
+  put($('[data-f="often"]'), hour.often ? tn(total ? "hour.not-drawn" : "hour.too-often", hour.often, { names }) : "");
 }
 
 /** Describes the starts in the minute under the pointer. */
@@ -110,6 +108,8 @@ export function showMinute(svg, event) {
   const from = at(svg.hour.from) + place * 60000;
   const jobs = svg.hour.starts.filter(({ due }) => at(due) >= from && at(due) < from + 60000).map(({ job }) => job);
   const count = svg.hour.minutes[place];
-  const more = count > 8 ? ` and ${count - Math.min(8, jobs.length)} more` : "";
-  put($("title", svg), `${minute(from, true)}: ${count === 0 ? "no start" : `${jobs.slice(0, 8).join(", ")}${more || (jobs.length < count ? `${count} starts` : "")}`}`);
+  const names = jobs.slice(0, 8).join(", ");
+  const some = count > 8 ? t("hour.more", { names, count: count - Math.min(8, jobs.length) }) : names;
+  const starts = count === 0 ? t("hour.starts.none") : jobs.length < Math.min(8, count) ? tn("hour.starts", count) : some;
+  put($("title", svg), t("hour.minute", { minute: minute(from, true), starts }));
 }

@@ -1,12 +1,21 @@
-// The data of the page, the polls for this data, and the actions on jobs.
+// The data of the page and the polls for this data.
 
+import { jobPath, offer } from "./acts.js";
+import { paintCaches, pollCaches, startCaches } from "./caches.js";
 import { paintBars, paintDay, paintHour, showBar, showMinute } from "./dash.js";
+import { $, fill, put, shape, sync } from "./dom.js";
+import { pollHistory, startHistory } from "./history.js";
+import { paintLocks } from "./locks.js";
+import { allow, count, fragment, read, show, title } from "./nav.js";
+import { paintNodeActs, paintNodes } from "./nodes.js";
 import { paintObjects, startObjects } from "./objects.js";
-import { QUEUE_ACTS, paintQueues, pollQueues, startQueues } from "./queues.js";
-import { HERE, ago, clock, seconds } from "./words.js";
-import { $, fill, paintInside, paintJob, paintLocks, paintNodeActs, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
+import { openQueue, openedQueue, paintQueues, pollQueues, startQueues } from "./queues.js";
+import { number, t, translate } from "./text.js";
+import { HERE, ago, clock } from "./words.js";
+import { paintInside, paintJob, paintRuns, tickJob } from "./view.js";
 
 const INTERVAL = 2000; // Minimum interval between two polls, in ms. If a poll takes long, the interval is longer.
+const ELSEWHERE = 15000; // Minimum interval between two polls for a view that is not shown, in ms.
 const TIMEOUT = 15000; // Timeout of an answer, in ms.
 const STORE_TIMEOUT = 30000; // Timeout of the figures of the whole store, in ms.
 const ROWS = 50; // Number of jobs on one page of the list.
@@ -16,14 +25,14 @@ const OVERVIEW = 5000; // Minimum interval between two polls of the figures of t
 // The newest answers. `read` and `locksRead` are the times of the answers. `ahead` is the number of ms by which the
 // server's clock is ahead of the browser's clock. `acts` says whether the page accepts actions.
 const known = { jobs: [], bars: {}, locks: [], read: 0, locksRead: 0, ahead: 0, isKnown: false, acts: false };
-// The filter of the list of jobs, and the offset of the first job.
-const shown = { chip: "all", filter: "", offset: 0 };
+// The present view, the filter of the list of jobs, and the offset of the first job.
+const shown = { view: "jobs", chip: "all", filter: "", offset: 0 };
 const open = new Map(); // From the name of each opened job to the runs of the job.
 const unfolded = new Set(); // The keys of the groups of failures that are shown one by one.
-let token; // The token is only kept in memory, and never stored.
 let timer;
 let locksTimer;
 let storeTimer;
+let readObjects; // Reads the objects for the first time. The list is read when it is shown.
 
 const now = () => Date.now() + known.ahead;
 
@@ -43,12 +52,15 @@ async function ask(path, init = {}, most = TIMEOUT) {
 
 // ---- Polling
 
+/** The interval between two polls for a view: longer, if the view is not shown. */
+const pauseOf = (views) => (least) => (views.includes(shown.view) ? least : Math.max(least, ELSEWHERE));
+
 async function pollJobs() {
   clearTimeout(timer);
   const begun = performance.now();
   const wanted = query();
   const names = [...open.keys()].filter((name) => !known.isKnown || known.jobs.some((job) => job.name === name));
-  const queries = [ask(`api/jobs?${wanted}`), ask("api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
+  const queries = [ask(`api/jobs?${wanted}`), ask("api/nodes"), ...names.map((name) => ask(`${jobPath(name)}/history`))];
   if (!known.version) queries.push(ask("api/about").then(introduce));
   const answers = await Promise.allSettled(queries);
   if (wanted !== query()) return; // The user has requested other jobs in the meantime.
@@ -69,12 +81,14 @@ async function pollJobs() {
   }
   paint();
   clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(pollJobs, Math.max(INTERVAL, 4 * (performance.now() - begun)));
+  const pause = pauseOf(["jobs", "nodes"])(INTERVAL);
+  if (!document.hidden) timer = setTimeout(pollJobs, Math.max(known.trouble ? INTERVAL : pause, 4 * (performance.now() - begun)));
 }
 
 /** Polls the figures of the whole store. This can take longer than the poll of the jobs, which does not wait for it. */
 async function pollStore() {
   clearTimeout(storeTimer);
+  if (shown.view !== "jobs") return;
   const begun = performance.now();
   try {
     const { summary } = await ask("api/summary", {}, STORE_TIMEOUT);
@@ -100,7 +114,8 @@ async function pollLocks() {
   paintAllLocks();
   paintLink();
   clearTimeout(locksTimer);
-  if (!document.hidden) locksTimer = setTimeout(pollLocks, Math.max(INTERVAL, 4 * (performance.now() - begun)));
+  const pause = known.locksTrouble ? INTERVAL : pauseOf(["locks"])(INTERVAL);
+  if (!document.hidden) locksTimer = setTimeout(pollLocks, Math.max(pause, 4 * (performance.now() - begun)));
 }
 
 /** The query string for the requested jobs. */
@@ -108,28 +123,62 @@ function query() {
   return new URLSearchParams({ limit: ROWS, offset: shown.offset, name: shown.filter, is: shown.chip }).toString();
 }
 
-const pathOf = (name) => `api/jobs/${encodeURIComponent(name)}`;
-
 function introduce(about) {
-  if (about.objects && !known.version) startObjects(ask, now);
-  if (about.queues && !known.version) startQueues(ask, now, () => known.acts);
+  if (!known.version) {
+    if (about.queues) startQueues({ ask, now, acts: () => known.acts, pause: pauseOf(["queues"]), opened: remember });
+    if (about.objects) startCaches({ ask, now, pause: pauseOf(["caches"]) });
+    if (about.objects) readObjects = () => startObjects(ask, now);
+    allow(about);
+    follow();
+  }
   Object.assign(known, { version: about.version, acts: about.acts });
   $("#metrics").hidden = !about.metrics;
   fill(document, {
     store: about.store,
-    version: `bandog ${about.version}`,
-    rights: about.acts ? "Each action requires the token." : "Read-only. Start bandog with --http-token-file to act on jobs, nodes, queues and locks from here.",
-    zone: `Times are in ${HERE}, unless they have another zone.`,
+    version: t("version", about),
+    rights: t(about.acts ? "rights.acts" : "rights.read"),
+    zone: t("zone", { zone: HERE }),
   });
 }
 
-document.addEventListener("visibilitychange", () => {
+function pollAll() {
   if (document.hidden) return;
-  pollJobs();
-  pollStore();
-  pollLocks();
-  pollQueues();
-});
+  for (const poll of [pollJobs, pollStore, pollLocks, pollQueues, pollCaches, pollHistory]) poll();
+}
+
+document.addEventListener("visibilitychange", pollAll);
+
+// ---- The view
+
+/** Shows the view of the URL, and opens what the URL names. */
+function follow() {
+  const { view, names } = read(location.hash);
+  const isNew = view !== shown.view;
+  shown.view = view;
+  show(view);
+  if (view === "queues") openQueue(names[0]);
+  if (view === "jobs" && names.length === 0 && open.size > 0) history.replaceState(null, "", fragment("jobs", [...open.keys()]));
+  if (view === "objects") {
+    readObjects?.();
+    readObjects = undefined;
+  }
+  const missing = view === "jobs" && names.filter((name) => !open.has(name));
+  for (const name of missing || []) open.set(name, undefined);
+  if (missing?.length && known.isKnown) findJob(missing[0]);
+  $("#language").href = `?lang=${document.documentElement.lang === "en" ? "zh" : "en"}${location.hash}`;
+  if (isNew) pollAll();
+  tick();
+}
+
+/** Writes what is open into the fragment of the URL, so that a link to this URL opens the same. */
+function remember() {
+  const names = shown.view === "queues" ? [openedQueue()].filter((name) => name !== undefined) : [...open.keys()];
+  history.replaceState(null, "", fragment(shown.view, shown.view === "queues" || shown.view === "jobs" ? names : []));
+  follow();
+  pollHistory();
+}
+
+addEventListener("hashchange", follow);
 
 // ---- Showing
 
@@ -138,6 +187,7 @@ function paint() {
   paintChips();
   paintJobs();
   if (!known.nodes) return;
+  count("nodes", known.nodes.running.length);
   paintNodes(known.nodes);
   paintNodeActs(known.nodes, known.acts);
 }
@@ -146,10 +196,10 @@ function paintAllLocks() {
   paintLocks(known.locks, now() - known.locksRead, known.acts);
   $("#locks").hidden = known.locks.length === 0;
   $("#no-locks").hidden = known.locks.length > 0;
-  put($("#no-locks"), known.locksRead ? "No lock is held now." : known.locksTrouble ? "\u00a0" : "The store is scanned for locks…");
-  put($("#lock-count"), known.locks.length ? known.lockCount.toLocaleString("en-GB") : "");
+  put($("#no-locks"), known.locksRead ? t("locks.none") : known.locksTrouble ? "\u00a0" : t("locks.scanning"));
+  count("locks", known.locksRead ? known.lockCount : undefined);
   const more = known.lockCount - known.locks.length;
-  fill(document, { "more-locks": more > 0 ? `and ${more.toLocaleString("en-GB")} more: bandog ls, or /api/locks` : "" });
+  fill(document, { "more-locks": more > 0 ? t("locks.more", { count: number(more) }) : "" });
 }
 
 function paintLink() {
@@ -158,25 +208,25 @@ function paintLink() {
   const link = $("#link");
   link.dataset.state = trouble ? "away" : "live";
   shape(link, trouble ? "warn" : "ok", trouble ? "warn" : "good");
-  fill(link, { link: trouble ? (isKnown ? `Data of ${clock(known.read, now())}` : "No data yet") : "Live" });
+  fill(link, { link: !trouble ? t("link.live") : isKnown ? t("link.data", { time: clock(known.read, now()) }) : t("link.none") });
   document.body.dataset.stale = String(Boolean(trouble));
   const said = $("#trouble");
   said.hidden = !trouble;
-  if (trouble) put(said, describe(trouble) + (isKnown ? " The data below is the last known." : ""));
+  if (trouble) put(said, [describe(trouble), isKnown && t("trouble.last-known")].filter(Boolean).join(" "));
 }
 
 function describe(trouble) {
-  if (trouble.status === 503) return `The store does not answer: ${trouble.message}.`;
-  if (trouble.status) return `bandog refuses: ${trouble.message}.`;
-  return "bandog itself does not answer: it was stopped, or the network is down.";
+  if (trouble.status === 503) return t("trouble.store", trouble);
+  return trouble.status ? t("trouble.refused", trouble) : t("trouble.bandog");
 }
 
 function paintChips() {
   for (const chip of document.querySelectorAll("[data-chip]")) {
     const name = chip.dataset.chip;
     chip.setAttribute("aria-pressed", String(name === shown.chip));
-    put($("b", chip), known.isKnown ? known.counts[name].toLocaleString("en-GB") : "–");
+    put($("b", chip), known.isKnown ? number(known.counts[name]) : "–");
   }
+  if (known.isKnown) count("jobs", known.counts.all);
 }
 
 function paintJobs() {
@@ -193,10 +243,10 @@ function paintJobs() {
   list.hidden = known.jobs.length === 0;
   const none = $("#no-jobs");
   none.hidden = known.jobs.length > 0;
-  put(none, known.counts.all ? "No job matches." : "The store has no job yet. Jobs appear here after the start of a scheduler that has some.");
+  put(none, t(known.counts.all ? "jobs.none-match" : "jobs.none"));
   $("#pages").hidden = known.total <= ROWS;
-  const number = (count) => count.toLocaleString("en-GB");
-  fill($("#pages"), { range: `${number(shown.offset + 1)}–${number(shown.offset + known.jobs.length)} of ${number(known.total)}` });
+  const range = { from: number(shown.offset + 1), to: number(shown.offset + known.jobs.length), total: number(known.total) };
+  fill($("#pages"), { range: t("jobs.range", range) });
   $("#back").disabled = shown.offset === 0;
   $("#forth").disabled = shown.offset + ROWS >= known.total;
 }
@@ -222,13 +272,11 @@ function paintOpen(item, job) {
   button.setAttribute("aria-expanded", String(isOpen));
   inside.hidden = !isOpen;
   if (!isOpen) return inside.replaceChildren();
-  if (!inside.firstElementChild) {
-    inside.append($("#inside").content.cloneNode(true));
-    inside.addEventListener("click", ({ target }) => {
-      if (target.dataset?.act) offer(target.dataset.act, item.job.name, target.dataset.tick);
-      if (target.classList.contains("fold")) unfold(item, target.dataset.key);
-    });
-  }
+  if (!inside.firstElementChild) inside.append($("#inside").content.cloneNode(true));
+  inside.onclick = ({ target }) => {
+    if (target.dataset?.act) act(target.dataset.act, item.job.name, target.dataset.tick);
+    if (target.classList.contains("fold")) unfold(item, target.dataset.key);
+  };
   paintInside(inside, job, known.acts, now());
   const runs = open.get(job.name);
   if (runs) paintRuns(inside, job, runs, now(), unfolded, known.acts);
@@ -244,93 +292,30 @@ function tick() {
   for (const item of $("#jobs").children) if (item.job) tickJob($(".row", item), item.job, now());
   const age = now() - known.read;
   const trouble = known.trouble ?? known.locksTrouble;
-  if (known.isKnown && trouble) fill($("#link"), { link: `Data of ${clock(known.read, now())}, ${ago(age)}` });
-  document.title = trouble ? "bandog – no answer" : "bandog";
+  if (known.isKnown && trouble) fill($("#link"), { link: t("link.data-ago", { time: clock(known.read, now()), ago: ago(age) }) });
+  document.title = trouble ? t("title.away") : title(shown.view);
 }
 
 function everySecond() {
   tick();
   paintLocks(known.locks, now() - known.locksRead, known.acts);
   paintObjects(now());
+  paintCaches();
   paintQueues();
   setTimeout(everySecond, 1000 - (now() % 1000));
 }
 
-/** Writes the names of the opened jobs into the fragment of the URL, so that a link to this URL opens the same jobs. */
-function remember() {
-  history.replaceState(null, "", open.size ? `#${[...open.keys()].map(encodeURIComponent).join("&")}` : location.pathname);
-}
-
-// ---- Acting
-
-/** Each action: the path, the verb of the button, the text of the form, the fields of the form, and the message about the
- * result. `what` is the name of the job, the node or the lock. */
-const ACTS = {
-  run: (name) => ({ path: `${pathOf(name)}/run`, verb: "Run now", about: `${name} runs once, in addition to its ticks.`, done: ({ id }) => `run ${id} is requested` }),
-  pause: (name) => ({ path: `${pathOf(name)}/pause`, verb: "Pause", about: `The ticks of ${name} are skipped until it is resumed. Present runs continue.`, fields: ["reason"], done: () => "paused" }),
-  resume: (name) => ({ path: `${pathOf(name)}/resume`, verb: "Resume", about: `The ticks of ${name} resume.`, done: resumed }),
-  cancel: (name) => ({ path: `${pathOf(name)}/cancel`, verb: "Cancel runs", about: `All runs of ${name} that run or wait are cancelled.`, done: ({ ids }) => (ids.length ? `cancelled run ${ids.join(", ")}` : "no run to cancel") }),
-  backfill: (name) => ({ path: `${pathOf(name)}/backfill`, verb: "Backfill", about: `The past ticks of ${name} from the first to the last one run one after the other. Ticks that have run before run again.`, fields: ["from", "to"], done: backfilled }),
-  again: (name, tick) => ({ path: `${pathOf(name)}/backfill`, verb: "Run again", about: `The tick ${tick} of ${name} runs once more, with the same tick.`, wish: { from: tick, to: tick }, done: backfilled }),
-  forget: (name) => ({ path: `${pathOf(name)}/forget`, verb: "Forget", about: `${name} is deleted with its history and its waiting runs. If a scheduler still has it, it begins anew.`, done: () => "forgotten" }),
-  "pause-all": () => ({ path: "api/all/pause", verb: "Pause all", about: "The ticks of all jobs are skipped until all jobs are resumed. Present runs continue.", fields: ["reason"], done: () => "paused" }),
-  "resume-all": () => ({ path: "api/all/resume", verb: "Resume all", about: "The ticks of all jobs resume. Jobs that are paused by name stay paused.", done: resumed }),
-  "pause-node": (node) => ({ path: `${nodePath(node)}/pause`, verb: "Pause node", about: `${node} claims no tick until it is resumed. Its present runs continue, and other nodes run its jobs.`, fields: ["reason"], done: () => "paused" }),
-  "resume-node": (node) => ({ path: `${nodePath(node)}/resume`, verb: "Resume node", about: `${node} claims ticks again.`, done: resumed }),
-  release: (name) => ({ path: `api/locks/${encodeURIComponent(name)}/release`, verb: "Release", about: `${name} is taken from its holder by force. The holder notices it at its next renewal, after a third of its ttl. Until then two clients believe that they hold the lock, and only their fences differ.`, done: ({ released }) => (released ? "released" : "was free") }),
-  ...QUEUE_ACTS,
-};
-
-const nodePath = (node) => `api/nodes/${encodeURIComponent(node)}`;
-const resumed = ({ resumed: was }) => (was ? "resumed" : "was not paused");
-const backfilled = ({ ticks }) => `${ticks} ${ticks === 1 ? "tick is" : "ticks are"} requested`;
+// ---- Acting and filtering
 
 /** Opens the form for an action. */
-function offer(what, name, tick) {
-  const [dialog, form] = [$("#ask"), $("#ask form")];
-  const act = ACTS[what](name, tick);
-  form.reset();
-  fill(dialog, { head: name ? `${act.verb}: ${name}` : act.verb, about: act.about, do: act.verb, wrong: "" });
-  for (const field of ["reason", "from", "to"]) $(`[data-part="${field}"]`, dialog).hidden = !act.fields?.includes(field);
-  $('[data-part="token"]', dialog).hidden = token !== undefined;
-  form.onsubmit = (event) => {
-    event.preventDefault();
-    submit(dialog, form, name || "all jobs", act);
-  };
-  $('button[value="no"]', form).onclick = () => dialog.close();
-  dialog.showModal();
-}
-
-async function submit(dialog, form, name, { path, fields = [], wish = {}, done }) {
-  const key = token ?? form.token.value.trim();
-  const wishes = { ...wish, ...Object.fromEntries(fields.map((field) => [field, form[field].value.trim()])) };
-  fill(dialog, { wrong: "" });
-  try {
-    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
-    const answer = await ask(path, { method: "POST", headers, body: JSON.stringify(wishes) });
-    token = key;
-    dialog.close();
-    showMessage(`${name}: ${done(answer.done)}`);
+function act(what, name, one) {
+  const changed = (path) => {
     pollJobs();
     if (path.startsWith("api/locks/")) pollLocks();
     if (path.startsWith("api/queues/")) pollQueues();
-  } catch (trouble) {
-    if (trouble.status === 401) token = undefined;
-    $('[data-part="token"]', dialog).hidden = token !== undefined;
-    fill(dialog, { wrong: trouble.status === 401 ? "This token is wrong." : describe(trouble) });
-    if (trouble.status === 401) form.token.select();
-  }
+  };
+  offer(what, name, one, { ask, describe, changed });
 }
-
-function showMessage(words) {
-  const message = $("#message");
-  put(message, words);
-  message.dataset.on = "true";
-  clearTimeout(showMessage.timer);
-  showMessage.timer = setTimeout(() => (message.dataset.on = "false"), 5000);
-}
-
-// ---- Filtering
 
 /** Requests the jobs that match the present filter, from this offset on. */
 function choose(offset = 0) {
@@ -365,30 +350,23 @@ function goTo(name) {
   choose();
 }
 
+/** Shows only this job, if it is on another page of the list. */
+function findJob(name) {
+  if (known.jobs.some((job) => job.name === name)) pollJobs();
+  else goTo(name);
+}
+
 for (const part of ["#pause-all", "#node-acts", "#locks", "#queue"]) {
-  $(part).addEventListener("click", ({ target: { dataset } }) => dataset?.act && offer(dataset.act, dataset.name ?? "", dataset.id));
+  $(part).addEventListener("click", ({ target: { dataset } }) => dataset?.act && act(dataset.act, dataset.name ?? "", dataset.id));
 }
 
 $("#oldest").addEventListener("click", ({ currentTarget }) => goTo(currentTarget.dataset.job));
 $("#hour svg").addEventListener("pointermove", (event) => showMinute(event.currentTarget, event));
 
-document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.matches("input, dialog *");
-  if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  $("#filter").focus();
-});
-
-for (const name of location.hash.slice(1).split("&").filter(Boolean)) {
-  try {
-    open.set(decodeURIComponent(name), undefined);
-  } catch {
-    // This page did not write this fragment, so the fragment is ignored.
-  }
-}
-
 /** Starts the page. If the URL names a job that is on another page of the list, only that job is shown. */
 async function start() {
+  translate(document);
+  follow();
   await pollJobs();
   const [name] = open.keys();
   if (name !== undefined && known.isKnown && !known.jobs.some((job) => job.name === name)) goTo(name);
@@ -397,4 +375,5 @@ async function start() {
 start();
 pollStore();
 pollLocks();
+startHistory({ ask, now, view: () => shown.view, queue: openedQueue });
 everySecond();

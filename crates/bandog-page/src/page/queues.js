@@ -1,36 +1,26 @@
 // The work queues: a list, and one opened queue with its workers, its elements in flight and its dead elements.
 
-import { $, put, sync } from "./view.js";
+import { queuePath } from "./acts.js";
+import { $, actButton, makeRow, put, sync } from "./dom.js";
+import { count } from "./nav.js";
+import { number, t } from "./text.js";
 import { ago, span } from "./words.js";
 
 const INTERVAL = 5000; // Minimum interval between two polls, in ms.
 const ROWS = 100; // Maximum number of queues in the list, as on the server.
+const MANY = 100000; // The server counts the elements in a phase up to this number.
 
 // The newest answers. `open` is the name of the opened queue.
 const shown = { name: "", open: undefined, queues: [], total: 0, taken: [], dead: [], more: {}, read: 0, trouble: undefined };
-let page; // Requests, the time by the server's clock, and whether the page accepts actions.
+let page; // Requests, the time by the server's clock, whether the page accepts actions, and how often the list is read.
 let request = 0; // The number of the newest poll. Answers to earlier ones are ignored.
 let timer;
 let typing;
 
-const pathOf = (name) => `api/queues/${encodeURIComponent(name)}`;
-const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
-const retried = ({ retried: number }) => (number ? `${count(number, "element")} ready again` : "no such element is dead");
-
-/** The actions on a queue and its elements, as those on jobs. */
-export const QUEUE_ACTS = {
-  "pause-queue": (name) => ({ path: `${pathOf(name)}/pause`, verb: "Pause queue", about: `No element of ${name} is delivered until it is resumed. Elements in flight continue.`, done: () => "paused" }),
-  "resume-queue": (name) => ({ path: `${pathOf(name)}/resume`, verb: "Resume queue", about: `Elements of ${name} are delivered again.`, done: ({ resumed }) => (resumed ? "resumed" : "was not paused") }),
-  "retry-all": (name) => ({ path: `${pathOf(name)}/retry`, verb: "Retry all", about: `All dead elements of ${name} become ready again, with no attempts.`, done: retried }),
-  "retry-one": (name, id) => ({ path: `${pathOf(name)}/retry`, verb: "Retry", about: `The element ${id} becomes ready again, with no attempts.`, wish: { ids: [id] }, done: retried }),
-  "remove-one": (name, id) => ({ path: `${pathOf(name)}/remove`, verb: "Remove", about: `The element ${id} is removed. If a worker has it, its handler is stopped.`, wish: { ids: [id] }, done: ({ removed }) => (removed ? "removed" : "is not in the queue any more") }),
-};
-
-/** Starts the list. `ask` sends a request, `now` is the time by the server's clock, and `acts` says whether the page accepts
- * actions. */
-export function startQueues(ask, now, acts) {
-  page = { ask, now, acts };
-  $("#queues").hidden = false;
+/** Starts the list. `of` has functions: `ask` sends a request, `now` is the time by the server's clock, `acts` says whether
+ * the page accepts actions, `pause` is the interval between two polls, and `opened` is called when a queue is opened. */
+export function startQueues(of) {
+  page = of;
   $("#api-queues").hidden = false;
   $("#queues-filter").addEventListener("input", ({ target }) => {
     shown.name = target.value.trim();
@@ -40,10 +30,20 @@ export function startQueues(ask, now, acts) {
   $(".queues tbody").addEventListener("click", ({ target }) => {
     const name = target.closest("button")?.dataset.queue;
     if (name === undefined) return;
-    Object.assign(shown, { open: shown.open === name ? undefined : name, opened: undefined, taken: [], dead: [], more: {} });
-    paintQueues();
-    pollQueues();
+    openQueue(shown.open === name ? undefined : name);
+    page.opened();
   });
+  pollQueues();
+}
+
+/** The name of the opened queue, or undefined. */
+export const openedQueue = () => shown.open;
+
+/** Opens a queue, or none. */
+export function openQueue(name) {
+  if (name === shown.open) return;
+  Object.assign(shown, { open: name, opened: undefined, taken: [], dead: [], more: {} });
+  paintQueues();
   pollQueues();
 }
 
@@ -51,55 +51,58 @@ export function startQueues(ask, now, acts) {
 export async function pollQueues() {
   if (!page) return;
   clearTimeout(timer);
-  const number = ++request;
+  const poll = ++request;
   const begun = performance.now();
   const { open, name } = shown;
   const queries = [page.ask(`api/queues?${new URLSearchParams({ name, limit: ROWS })}`)];
   if (open !== undefined) {
-    queries.push(page.ask(pathOf(open)));
-    for (const phase of ["taken", "dead"]) queries.push(page.ask(`${pathOf(open)}/elements?phase=${phase}`));
+    queries.push(page.ask(queuePath(open)));
+    for (const phase of ["taken", "dead"]) queries.push(page.ask(`${queuePath(open)}/elements?phase=${phase}`));
   }
   const answers = await Promise.allSettled(queries);
-  if (number !== request) return; // A newer poll has begun.
+  if (poll !== request) return; // A newer poll has begun.
   const [list, one, taken, dead] = answers.map(({ value }) => value);
   if (list) Object.assign(shown, { queues: list.queues, total: list.total, read: Date.parse(list.at) });
+  if (list && !name) count("queues", list.total);
   if (one) shown.opened = one.queue;
   if (taken) Object.assign(shown, { taken: taken.elements, more: { ...shown.more, taken: taken.next != null } });
   if (dead) Object.assign(shown, { dead: dead.elements, more: { ...shown.more, dead: dead.next != null } });
   shown.trouble = answers.find(({ reason }) => reason && reason.status !== 429)?.reason;
   paintQueues();
   clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(pollQueues, Math.max(INTERVAL, 4 * (performance.now() - begun)));
+  if (!document.hidden) timer = setTimeout(pollQueues, Math.max(page.pause(INTERVAL), 4 * (performance.now() - begun)));
 }
 
-const figure = (number) => (number ? (number >= 100000 ? "≥ 100,000" : number.toLocaleString("en-GB")) : "–");
+const figure = (value) => (value ? (value >= MANY ? t("queues.many") : number(value)) : "–");
 
 function settings({ paused, concurrency, rate }) {
-  const words = [paused && "paused", concurrency && `at most ${concurrency} at a time`, rate && `${rate.deliveries} per ${span(rate.per_ms)}`];
-  return words.filter(Boolean).join(", ") || "–";
+  const parts = [paused && t("queue.paused"), concurrency && t("queue.at-most", { count: concurrency }), rate && t("queue.rate", { count: rate.deliveries, span: span(rate.per_ms) })];
+  const known = parts.filter(Boolean);
+  return known.length ? known.reduce((first, second) => t("list.and", { first, second })) : "–";
 }
 
 /** Updates the list and the opened queue. */
 export function paintQueues() {
   if (!page || (!shown.read && !shown.trouble)) return;
   const { queues, total, read, trouble } = shown;
-  put($("#queue-count"), total ? total.toLocaleString("en-GB") : "");
-  put($("#queues-age"), trouble ? `Not read: ${trouble.message}${read ? ` As of ${ago(Math.max(0, page.now() - read))}` : ""}` : "");
+  const message = trouble?.message;
+  put($("#queues-age"), !trouble ? "" : read ? t("queues.as-of", { message, ago: ago(Math.max(0, page.now() - read)) }) : t("objects.not-read", { message }));
   sync($(".queues tbody"), queues, ({ name }) => name, makeQueue, (row, queue) => {
     const rate = queue.done_per_second;
     const texts = ["ready", "delayed", "blocked", "taken", "dead"].map((phase) => figure(queue[phase]));
-    texts.push(queue.oldest_ms == null ? "–" : span(queue.oldest_ms), rate == null ? "–" : `${rate.toLocaleString("en-GB", { maximumFractionDigits: 1 })}/s`);
+    texts.push(queue.oldest_ms == null ? "–" : span(queue.oldest_ms));
+    texts.push(rate == null ? "–" : t("queues.per-second", { rate: number(rate, { maximumFractionDigits: 1 }) }));
     texts.push(figure(queue.workers.length), settings(queue));
     texts.forEach((text, place) => put(row.cells[place + 1], text));
     row.firstElementChild.firstElementChild.setAttribute("aria-expanded", String(queue.name === shown.open));
-    row.cells[7].title = rate == null ? "Known after 20 s" : "By the reports of the workers, in the last minute";
+    row.cells[7].title = t(rate == null ? "queues.per-second.soon" : "queues.per-second.about");
   });
   $(".queues").hidden = queues.length === 0;
   const none = $("#no-queues");
   none.hidden = queues.length > 0;
-  put(none, read ? (shown.name ? "No queue matches." : "There is no work queue.") : "\u00a0");
+  put(none, read ? t(shown.name ? "queues.none-match" : "queues.none") : "\u00a0");
   const more = total - queues.length;
-  put($("#more-queues"), more > 0 ? `and ${more.toLocaleString("en-GB")} more: filter by name, or bandog queues` : "");
+  put($("#more-queues"), more > 0 ? t("queues.more", { count: number(more) }) : "");
   paintOpened();
 }
 
@@ -108,30 +111,35 @@ function paintOpened() {
   $("#queue").hidden = !opened;
   if (!opened) return;
   put($("#queue-name"), open);
-  const acts = page.acts() ? [opened.paused ? ["resume-queue", "Resume…"] : ["pause-queue", "Pause…"], ...(opened.dead ? [["retry-all", "Retry all dead elements…"]] : [])] : [];
-  sync($("#queue-acts"), acts, ([act]) => `${act} ${open}`, ([act, text]) => button(act, text), () => {});
+  const acts = page.acts() ? [opened.paused ? ["resume-queue", "act.resume"] : ["pause-queue", "act.pause"], ...(opened.dead ? [["retry-all", "act.retry-all"]] : [])] : [];
+  sync($("#queue-acts"), acts, ([act]) => `${act} ${open}`, ([act, key]) => actButton(act, open, t(key)), () => {});
   sync($("#queue-workers tbody"), opened.workers, ({ id }) => id, () => makeRow(["num", "num", "num", "num"]), (row, { place, slots, running, done, failed }) => {
-    fillRow(row, [place, ...[slots, running, done, failed].map((number) => number.toLocaleString("en-GB"))]);
+    fillRow(row, [place, ...[slots, running, done, failed].map((value) => number(value))]);
   });
-  sync($("#queue-taken tbody"), taken, ({ id, fence }) => `${open} ${id} ${fence}`, ({ id }) => makeRow(["", "num", "num", "num", "note", "note", ""], [["remove-one", "Remove…", id]]), (row, element) => {
+  sync($("#queue-taken tbody"), taken, ({ id, fence }) => `${open} ${id} ${fence}`, ({ id }) => makeActs(["", "num", "num", "num", "note", "note", ""], ["remove"], id), (row, element) => {
     const { id, worker, place, attempt, fence, age_ms: age, progress, cancelled } = element;
-    fillRow(row, [id, place ?? worker ?? "", String(attempt), String(fence ?? "–"), age == null ? "" : span(age), payload(element), [cancelled && "cancelled", progress].filter(Boolean).join(": ")]);
+    fillRow(row, [id, place ?? worker ?? "", String(attempt), String(fence ?? "–"), age == null ? "" : span(age), payload(element), progressText(cancelled, progress)]);
     row.lastElementChild.hidden = !page.acts();
   });
-  sync($("#queue-dead tbody"), dead, ({ id }) => `${open} ${id}`, ({ id }) => makeRow(["num", "num", "note", "note", ""], [["retry-one", "Retry…", id], ["remove-one", "Remove…", id]]), (row, element) => {
+  sync($("#queue-dead tbody"), dead, ({ id }) => `${open} ${id}`, ({ id }) => makeActs(["num", "num", "note", "note", ""], ["retry", "remove"], id), (row, element) => {
     fillRow(row, [element.id, String(element.attempt), element.age_ms == null ? "" : span(element.age_ms), payload(element), element.error ?? ""]);
     row.lastElementChild.hidden = !page.acts();
   });
   for (const [table, rows] of [["workers", opened.workers], ["taken", taken], ["dead", dead]]) $(`#queue-${table}`).hidden = rows.length === 0;
-  const notes = [!opened.workers.length && "No worker has reported in the last minute.", (more.taken || more.dead) && `Only the first elements are shown: bandog queue '${open}' ls, or dead, has all.`];
+  const notes = [!opened.workers.length && t("queue.no-worker"), (more.taken || more.dead) && t("queue.first-only", { name: open })];
   put($("#queue-note"), notes.filter(Boolean).join(" "));
+}
+
+function progressText(cancelled, progress) {
+  if (!cancelled) return progress ?? "";
+  return progress ? t("queue.progress", { state: t("queue.cancelled"), progress }) : t("queue.cancelled");
 }
 
 /** A payload: its text or its bytes, of which the server sends the beginning. */
 function payload({ payload: text, payload_hex: hex, payload_bytes: bytes }) {
   const start = text ?? `0x${hex}`;
   const whole = text == null ? hex.length / 2 >= bytes : new TextEncoder().encode(text).length >= bytes;
-  return whole ? start : `${start}… (${bytes.toLocaleString("en-GB")} bytes)`;
+  return whole ? start : t("queue.bytes", { start, count: number(bytes) });
 }
 
 function fillRow(row, texts) {
@@ -148,20 +156,8 @@ function makeQueue({ name }) {
   return row;
 }
 
-function makeRow(kinds, acts = []) {
-  const row = document.createElement("tr");
-  const name = document.createElement("th");
-  name.scope = "row";
-  row.append(name);
-  for (const kind of kinds) row.insertCell().className = kind;
-  row.lastElementChild.append(...acts.map((act) => button(...act)));
+function makeActs(kinds, acts, id) {
+  const row = makeRow(kinds);
+  row.lastElementChild.append(...acts.map((act) => actButton(act, shown.open, t(`act.${act}`), id)));
   return row;
-}
-
-function button(act, text, id = "") {
-  const element = document.createElement("button");
-  element.type = "button";
-  Object.assign(element.dataset, { act, name: shown.open, id });
-  element.textContent = text;
-  return element;
 }

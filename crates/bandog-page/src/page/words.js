@@ -1,33 +1,38 @@
 // Texts for durations, instants and states, independent of the page.
 
+import { LOCALE, t, word } from "./text.js";
+
 const pad = (number) => String(number).padStart(2, "0");
 
 /** A duration as text: `12 ms`, `1.4 s`, `4 min 09 s`, `2 h 14 min`, `3 d 4 h`. */
 export function span(ms) {
   const s = Math.floor(ms / 1000);
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (s < 10) return `${(ms / 1000).toFixed(1).replace(".0", "")} s`;
+  if (ms < 1000) return t("time.ms", { ms: Math.round(ms) });
+  if (s < 10) return t("time.s", { s: (ms / 1000).toFixed(1).replace(".0", "") });
   return seconds(s);
 }
 
 /** A duration in seconds as text, for texts that change once a second. */
 export function seconds(s) {
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${pad(Math.floor((s % 3600) / 60))} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  if (s < 60) return t("time.s", { s });
+  if (s < 3600) return t("time.min", { min: Math.floor(s / 60), s: pad(s % 60) });
+  if (s < 86400) return t("time.h", { h: Math.floor(s / 3600), min: pad(Math.floor((s % 3600) / 60)) });
+  return t("time.d", { d: Math.floor(s / 86400), h: Math.floor((s % 86400) / 3600) });
 }
 
 export function ago(ms) {
   const s = Math.floor(ms / 1000);
-  return s < 1 ? "just now" : `${seconds(s)} ago`;
+  return s < 1 ? t("time.just-now") : t("time.ago", { span: seconds(s) });
 }
 
-/** Text for a fire that is due in `ms` milliseconds. A run starts some time after its fire, so a fire that is less than
- * 2 s old is shown as "now". */
+/** Whether a fire that is due in `ms` milliseconds is late. A run starts some time after its fire, so a fire that is less
+ * than 2 s old is not late. */
+export const isOverdue = (ms) => ms <= -2000;
+
+/** Text for a fire that is due in `ms` milliseconds. */
 export function until(ms) {
-  if (ms > 0) return `in ${seconds(Math.ceil(ms / 1000))}`;
-  return ms > -2000 ? "now" : `overdue by ${seconds(Math.floor(-ms / 1000))}`;
+  if (ms > 0) return t("time.in", { span: seconds(Math.ceil(ms / 1000)) });
+  return isOverdue(ms) ? t("time.overdue", { span: seconds(Math.floor(-ms / 1000)) }) : t("time.now");
 }
 
 const formats = new Map();
@@ -40,7 +45,7 @@ function format(zone) {
 function make(timeZone) {
   const day = { weekday: "short", day: "numeric", month: "short" };
   const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-  const of = (fields) => new Intl.DateTimeFormat("en-GB", { ...fields, timeZone });
+  const of = (fields) => new Intl.DateTimeFormat(LOCALE, { ...fields, timeZone });
   try {
     const short = of({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     return { day: of(day), date: of({ ...day, year: "numeric" }), year: of({ year: "numeric" }), time: of(time), short, zone: of({ timeZoneName: "short" }) };
@@ -64,7 +69,7 @@ export function clock(instant, now, zone = HERE) {
   const text = `${time.format(instant)} ${zoneName(formats, instant)}`;
   if (date.format(instant) === date.format(now)) return text;
   const brief = year.format(instant) === year.format(now) ? day : date;
-  return `${brief.format(instant).replace(",", "")}, ${text}`;
+  return t("time.with-day", { day: brief.format(instant).replace(",", ""), time: text });
 }
 
 /** Hours and minutes in the browser's zone, with or without the name of the zone. */
@@ -102,8 +107,5 @@ const STATES = {
 
 export function state(name) {
   const [shape, tone] = STATES[name] ?? ["warn", "warn"];
-  return { shape, tone, word: words(name) };
+  return { shape, tone, word: word("state", name) };
 }
-
-/** A name from an answer of the server as words: `timed_out` becomes `timed out`. */
-export const words = (name) => String(name).replaceAll("_", " ");

@@ -5,7 +5,7 @@ use serde_json::{from_value, json};
 use super::*;
 
 /// A run of a scheduled job, which ended at this time.
-fn run(id: u64, state: &str, ended: i64, lag: u64) -> bandog_schedule::RunRow {
+pub(crate) fn run(id: u64, state: &str, ended: i64, lag: u64) -> bandog_schedule::RunRow {
     let at = |ms| Time::from_millisecond(ms).to_string();
     from_value(json!({
         "job": "x", "id": id, "tick": at(ended), "from": null, "ticks": 1, "kind": "scheduled", "attempt": 1,
@@ -16,7 +16,7 @@ fn run(id: u64, state: &str, ended: i64, lag: u64) -> bandog_schedule::RunRow {
 }
 
 /// The present time in these tests, in milliseconds since 1970.
-const NOW: i64 = 1_800_000_000_000;
+pub(crate) const NOW: i64 = 1_800_000_000_000;
 
 /// The figures of the last 24 hours as JSON, for jobs with these names and histories.
 fn day(histories: &[(&str, Vec<bandog_schedule::RunRow>)]) -> serde_json::Value {

@@ -15,9 +15,9 @@ use bandog_core::{
 };
 use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
-use serde_json::{from_value, json as value, value::RawValue};
+use serde_json::{from_value, json as value};
 
-use crate::source::{Act, Answer, ElementsPage, ObjectsPage, Source, Target, Trouble, json};
+use crate::source::{Act, Answer, ElementsPage, ListedLock, ObjectsPage, Source, Target, Trouble, json};
 
 /// A source with some jobs and two locks. It records the actions on jobs.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +29,8 @@ struct Inner {
     is_away: AtomicBool,
     /// Whether no query is answered.
     hangs: AtomicBool,
+    /// Whether no scan ends.
+    scans_hang: AtomicBool,
     /// Additional jobs: `job-0`, `job-1`, …
     more: AtomicUsize,
     /// Jobs that never ran: `quiet-0`, …
@@ -81,6 +83,11 @@ impl Fixed {
     /// After this call, no query is answered.
     pub(super) fn hangs(&self) {
         self.0.hangs.store(true, SeqCst);
+    }
+
+    /// After this call, no scan ends.
+    pub(super) fn scans_take_long(&self) {
+        self.0.scans_hang.store(true, SeqCst);
     }
 
     pub(super) fn has_more_jobs(&self, jobs: usize) {
@@ -197,12 +204,18 @@ impl Source for Fixed {
         json(&self.answer(nodes).await?)
     }
 
-    async fn locks(&self) -> Result<Vec<Box<RawValue>>, Trouble> {
+    async fn locks(&self) -> Result<Vec<ListedLock>, Trouble> {
         self.0.scans.fetch_add(1, SeqCst);
         self.0.scanning.fetch_add(1, SeqCst);
         let _scan = Scan(&self.0.scanning);
-        let lock = |name: &str| json(&value!({ "name": name, "held": true }));
-        self.answer(vec![lock("deploy")?, lock("nightly")?]).await
+        if self.0.scans_hang.load(SeqCst) {
+            return std::future::pending().await;
+        }
+        let lock = |name: &str, waiters| {
+            let json = json(&value!({ "name": name, "held": true }))?;
+            Ok::<_, Trouble>(ListedLock { name: name.to_owned(), waiters, json })
+        };
+        self.answer(vec![lock("deploy", 0)?, lock("nightly", 2)?]).await
     }
 
     fn has_objects(&self) -> bool {
