@@ -16,6 +16,7 @@ mod view;
 
 use std::{
     io::{IsTerminal, stdin},
+    net::SocketAddr,
     path::Path,
     time::Instant,
 };
@@ -23,7 +24,13 @@ use std::{
 use tokio::runtime::Builder;
 
 use self::{fault::DemoFault, phase::Phase, plan::Plan, report::Report, store::DemoStore, view::View};
-use crate::{exit_code::ExitCode, signals::Signals};
+use crate::{
+    console::report,
+    exit_code::ExitCode,
+    fault::Fault,
+    http::{self, Language, Listening, Options, Serving},
+    signals::Signals,
+};
 
 pub(crate) use self::{replica::run as run_replica, replica_processes::SUBCOMMAND as REPLICA};
 
@@ -61,6 +68,15 @@ pub(crate) struct Args {
     /// Store of the scheduler's records, such as redis://localhost [default: a SQLite file that is deleted at the end]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// Serve the page of the demo's store while the demo runs, and keep it until Ctrl-C [default address: 127.0.0.1:8080]
+    ///
+    /// The address is printed on standard error. The page is read-only. With more --seconds, the replicas run longer.
+    #[arg(long, value_name = "ADDRESS", value_parser = http::address, num_args = 0..=1,
+          default_missing_value = "127.0.0.1:8080")]
+    page: Option<SocketAddr>,
+    /// The language of the page: en or zh [default: that of the browser]
+    #[arg(long, value_name = "LANG", requires = "page")]
+    lang: Option<Language>,
     /// Print one JSON object per phase, one per line
     #[arg(long)]
     json: bool,
@@ -74,14 +90,25 @@ enum Only {
 }
 
 /// Runs the demo.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, crate::fault::Fault> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    // `Listening::open` also installs the recorder of the metrics, so it comes before the creation of the first client.
+    let page = args.page.map(|address| Listening::open(address, &Options::of_demo(args.lang))).transpose()?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| DemoFault::System("cannot start a runtime", error))?;
-    Ok(runtime.block_on(play_unless_interrupted(args))?)
+    runtime.block_on(play_unless_interrupted(args, page))
+}
+
+/// What the demo closes at its end.
+#[derive(Default)]
+struct Opened {
+    /// The scheduler's store, if a phase or the page needs it.
+    store: Option<DemoStore>,
+    /// The page of this store.
+    page: Option<Serving>,
 }
 
 /// Runs the demo until its end, or until a signal asks it to exit.
-async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
+async fn play_unless_interrupted(args: &Args, page: Option<Listening>) -> Result<ExitCode, Fault> {
     let plan = Plan::new(args.replicas, args.orders, args.seconds)?;
     let url = args.url.as_deref().map(store::checked).transpose()?;
     let signals = Signals::catch(stdin().is_terminal());
@@ -89,11 +116,19 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
     // The directory is removed at the end of this function, when all replicas and clients have ended.
     let place = tempfile::Builder::new().prefix(store::DIRECTORY_PREFIX).tempdir();
     let place = place.map_err(|error| DemoFault::System("cannot make a directory for the shop", error))?;
-    let mut store = None;
+    let mut opened = Opened::default();
     let ended = tokio::select! { biased;
         signal = signals.ending() => Ok(ExitCode::Signal(signal.as_raw())),
-        played = play(args, &plan, url, &mut store, place.path()) => played.map(|()| ExitCode::Done),
+        played = play(args, &plan, url, page, &mut opened, place.path()) => played.map(|()| ExitCode::Done),
     };
+    let Opened { store, page } = opened;
+    if let Some(page) = page {
+        if matches!(ended, Ok(ExitCode::Done)) {
+            report(&format!("the demo has ended; the page stays at http://{}/ until Ctrl-C", page.address()));
+            signals.ending().await;
+        }
+        page.stop().await;
+    }
     // All replicas have ended, so the store can be closed.
     if let Some(store) = store {
         store.close().await;
@@ -101,29 +136,31 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
     ended
 }
 
-/// Runs the phases. If a phase needs the scheduler's store, this function opens the store and puts it into `store`. The
-/// caller closes the store. `place` is the demo's directory.
+/// Runs the phases. If a phase or the page needs the scheduler's store, this function opens the store. The caller closes
+/// `opened`. `place` is the demo's directory.
 async fn play(
     args: &Args,
     plan: &Plan,
     url: Option<String>,
-    store: &mut Option<DemoStore>,
+    page: Option<Listening>,
+    opened: &mut Opened,
     place: &Path,
-) -> Result<(), DemoFault> {
-    let started = Instant::now();
+) -> Result<(), Fault> {
     let mut view = View::on_stderr();
     let mut report = Report::new(plan, args.json);
-    if args.only != Some(Only::WithoutLock) {
-        *store = Some(DemoStore::open(url, place).await?);
+    if args.only != Some(Only::WithoutLock) || page.is_some() {
+        let store = opened.store.insert(DemoStore::open(url, place).await?);
+        opened.page = page.map(|page| store.serve(page)).transpose()?;
     }
+    let started = Instant::now();
     view.open(plan);
     if args.only != Some(Only::WithLock) {
         // If there are two phases, each gets half of the demo's time.
         let share = if args.only.is_some() { plan.seconds() } else { plan.seconds() / 2 };
         report.add(Phase::without_lock(plan, place, started + share).play(&mut view).await?);
     }
-    if let Some(store) = store {
+    if let Some(store) = opened.store.as_ref().filter(|_| args.only != Some(Only::WithoutLock)) {
         report.add(Phase::with_lock(plan, place, started + plan.seconds(), store).play(&mut view).await?);
     }
-    report.finish()
+    Ok(report.finish()?)
 }

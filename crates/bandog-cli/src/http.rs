@@ -1,4 +1,4 @@
-//! The page of `bandog schedule --http` and `bandog page`: options, token and metrics.
+//! The page of `bandog schedule --http`, `bandog page` and `bandog demo --page`: options, token and metrics.
 
 mod figures;
 mod token;
@@ -14,10 +14,10 @@ use bandog_page::{HostName, Page, Token};
 use tokio::time::interval;
 
 use self::figures::Figures;
-use crate::{console::report, fault::Fault, store::Store};
+use crate::{console::report, fault::Fault};
 
 pub(crate) use self::token::VARIABLE as TOKEN_VARIABLE;
-pub(crate) use bandog_page::Serving;
+pub(crate) use bandog_page::{Language, Serving};
 
 /// The options of a page, except its address.
 #[derive(Debug, clap::Args)]
@@ -36,6 +36,12 @@ pub(crate) struct Options {
     /// addresses are allowed.
     #[arg(long, value_name = "NAME", requires = "http")]
     http_host: Vec<HostName>,
+    /// The language of the page: en or zh. Without this option, the page has the first of these languages that the
+    /// browser asks for, or English.
+    ///
+    /// A link on the page changes the language for its reader. Messages of the store and of bandog are in English.
+    #[arg(long, value_name = "LANG", requires = "http")]
+    lang: Option<Language>,
 }
 
 /// A page whose address is bound. The page does not answer requests yet.
@@ -45,12 +51,20 @@ pub(crate) struct Listening {
     token: Option<Token>,
     /// The values of --http-host.
     hosts: Vec<HostName>,
+    language: Option<Language>,
     /// The recorder of the metrics.
     figures: Figures,
 }
 
 /// Interval between two upkeeps of the metrics. Without upkeep, samples accumulate while no client reads the metrics.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+impl Options {
+    /// The options of a read-only page.
+    pub(crate) fn of_demo(lang: Option<Language>) -> Self {
+        Self { http_token_file: None, http_host: Vec::new(), lang }
+    }
+}
 
 impl Listening {
     /// Binds the address `wanted`. Call this function before the first client is created: metrics that are registered
@@ -61,15 +75,19 @@ impl Listening {
         let listener = TcpListener::bind(wanted).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         warn(address, token.is_some());
-        Ok(Self { listener, token, hosts: options.http_host.clone(), figures: Figures::install()? })
+        let (hosts, language) = (options.http_host.clone(), options.lang);
+        Ok(Self { listener, token, hosts, language, figures: Figures::install()? })
     }
 
-    /// Starts to answer requests, and reports the address.
-    pub(crate) fn serve(self, client: &Client, store: &Store) -> Result<Serving, Fault> {
-        let Self { listener, token, hosts, figures } = self;
+    /// Starts to answer requests, and reports the address. `store` is the displayed name of the store, without its password.
+    pub(crate) fn serve(self, client: &Client, store: String) -> Result<Serving, Fault> {
+        let Self { listener, token, hosts, language, figures } = self;
         let (for_page, for_upkeep) = (figures.clone(), figures);
-        let mut page = Page::over(client).named(store.redacted()).metrics(move || for_page.text());
+        let mut page = Page::over(client).named(store).metrics(move || for_page.text());
         page = hosts.into_iter().fold(page, Page::host);
+        if let Some(language) = language {
+            page = page.language(language);
+        }
         let has_token = token.is_some();
         if let Some(token) = token {
             page = page.token(token);

@@ -16,8 +16,9 @@ use crate::{
 ///
 /// This command runs no jobs: they run in `bandog schedule` and in programs that use the library. The page has all jobs
 /// of the store, whichever of these programs runs them. It shows the last 24 hours and the next hour, the runs of each
-/// job and their outcomes, the nodes, the work queues, the locks that are held, and the objects. The same data is under
-/// /api as JSON; /healthz answers while the process runs.
+/// job and their outcomes, the nodes, the work queues, the locks that are held, the caches and the objects. The same data
+/// is under /api as JSON; /healthz answers while the process runs. Once a minute the command observes queues and locks for
+/// the charts, which begin at its start.
 ///
 /// The page is read-only, unless a token is given. It has no logins and is not encrypted: every client that reaches the
 /// address can read it. On a loopback address these are the users of this machine. Users of other machines can use `ssh
@@ -49,6 +50,7 @@ Examples:
   bandog page --url redis://cache.example
   (umask 077; head -c 24 /dev/urandom | base64 > token)
   bandog page --http 0.0.0.0:8080 --http-host jobs.example --http-token-file token
+  bandog page --lang zh
   curl http://127.0.0.1:8080/api/summary";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
@@ -64,7 +66,7 @@ async fn serve(store: &Store, page: Listening) -> Result<ExitCode, Fault> {
     let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
     let client = store.connect_existing_lazy()?;
     report(&format!("over {} ({})", store.redacted(), store.origin()));
-    let serving = page.serve(&client, store)?;
+    let serving = page.serve(&client, store.redacted())?;
     // Reports an error if the store does not answer at the start. This future never resolves.
     let first_answer = async {
         if let Err(error) = client.ready().await {

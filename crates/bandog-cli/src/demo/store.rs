@@ -9,7 +9,11 @@ use bandog::{
 };
 
 use super::fault::DemoFault;
-use crate::store::normalized;
+use crate::{
+    fault::Fault,
+    http::{Listening, Serving},
+    store::normalized,
+};
 
 /// Prefix of the name of the demo's directory.
 pub(super) const DIRECTORY_PREFIX: &str = "bandog-demo-";
@@ -47,6 +51,11 @@ impl DemoStore {
     /// The store as text for the display.
     pub(super) fn description(&self) -> &str {
         if self.is_private { "a SQLite file" } else { self.client.store() }
+    }
+
+    /// Serves the page of this store.
+    pub(super) fn serve(&self, page: Listening) -> Result<Serving, Fault> {
+        page.serve(&self.client, bandog::admin::redact(&self.url))
     }
 
     /// Whether the store does not answer now.

@@ -108,7 +108,7 @@ pub(super) async fn serve(
         }
     };
     report("started");
-    let page = page.map(|page| page.serve(client, store)).transpose()?;
+    let page = page.map(|page| page.serve(client, store.redacted())).transpose()?;
     commands.begin.send_replace(true);
     // The schedulers of earlier versions of the file. They claim nothing, and their runs go on.
     let mut retired = JoinSet::new();

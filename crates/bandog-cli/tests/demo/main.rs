@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod ends;
+mod page;
 mod results;
 mod trouble;
 

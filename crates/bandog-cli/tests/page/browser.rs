@@ -102,6 +102,12 @@ impl Browser {
         eventually(SOON, || self.eval("document.readyState") == "complete");
     }
 
+    /// Opens an address in a new document, also if only its fragment differs from that of the present one.
+    pub(crate) fn open_anew(&self, address: &str, screen: Screen) {
+        self.open("about:blank", screen);
+        self.open(address, screen);
+    }
+
     pub(crate) fn use_screen(&self, Screen { width, height, scheme }: Screen) {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", &metrics);
@@ -150,6 +156,10 @@ impl Browser {
             "Enter" => 13,
             "Tab" => 9,
             "Escape" => 27,
+            "End" => 35,
+            "Home" => 36,
+            "ArrowLeft" => 37,
+            "ArrowRight" => 39,
             _ => 0,
         };
         for kind in ["keyDown", "keyUp"] {
@@ -170,13 +180,44 @@ impl Browser {
         self.call("Page.captureScreenshot", &json!({ "format": "png" }))["data"].as_str().unwrap().to_owned()
     }
 
+    /// Sets the languages that the browser asks for.
+    pub(crate) fn accept(&self, languages: &str) {
+        let agent = self.eval("navigator.userAgent");
+        self.call("Emulation.setUserAgentOverride", &json!({ "userAgent": agent, "acceptLanguage": languages }));
+    }
+
+    /// A figure of the browser, such as `JSHeapUsedSize`.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        self.call("Performance.enable", &json!({}));
+        self.call("HeapProfiler.collectGarbage", &json!({}));
+        let metrics = self.call("Performance.getMetrics", &json!({}));
+        let metric = metrics["metrics"].as_array().unwrap().iter().find(|metric| metric["name"] == name);
+        metric.unwrap()["value"].as_f64().unwrap()
+    }
+
+    /// Moves the focus by this number of presses of the tabulator key, and returns the focused elements.
+    pub(crate) fn tab(&self, times: usize) -> Vec<String> {
+        let focused =
+            "(({ id, dataset, tagName }) => id || dataset.go || tagName.toLowerCase())(document.activeElement)";
+        let tab = |_| {
+            self.press("Tab");
+            self.eval(focused).as_str().unwrap().to_owned()
+        };
+        (0..times).map(tab).collect()
+    }
+
     /// The role and the name of each interactive element, as assistive programs see them.
     pub(crate) fn controls(&self) -> Vec<(String, String)> {
+        let is_control = |role: &str| ["button", "link", "textbox", "searchbox"].contains(&role);
+        self.roles().into_iter().filter(|(role, _)| is_control(role)).collect()
+    }
+
+    /// The role and the name of each element, as assistive programs see them.
+    pub(crate) fn roles(&self) -> Vec<(String, String)> {
         let tree = self.call("Accessibility.getFullAXTree", &json!({}));
         let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] == false);
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
-        let controls = nodes.map(|node| (text(&node["role"]), text(&node["name"])));
-        controls.filter(|(role, _)| ["button", "link", "textbox", "searchbox"].contains(&role.as_str())).collect()
+        nodes.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
     }
 
     /// All requested addresses so far.

@@ -11,13 +11,13 @@ use crate::{
     help::{Place, SOON},
 };
 
-/// Serves the page of a store, and opens it.
-fn open(place: &Place, url: &str, screen: crate::browser::Screen) -> (Process, Browser) {
+/// Serves the page of a store, and opens this view.
+fn open(place: &Place, url: &str, view: &str, screen: crate::browser::Screen) -> (Process, Browser) {
     let page = place.start(&["page", "--url", url, "--http", "127.0.0.1:0"]);
     let line = page.stderr_line("the page is at http://", SOON);
     let address = line.split_once(" is at ").unwrap().1.split(',').next().unwrap().to_owned();
     let browser = Browser::start();
-    browser.open(&address, screen);
+    browser.open(&format!("{address}#/{view}"), screen);
     (page, browser)
 }
 
@@ -36,7 +36,7 @@ fn objects_are_listed_with_type_size_and_ttl() {
     redis.cmd(&["RPUSH", "mails", "a", "b", "c"]);
     redis.cmd(&["SET", "motd", "closed", "PX", "3600000"]);
     redis.cmd(&["SET", "bandog:client:x", "1"]);
-    let (_page, browser) = open(&place, &redis.url(), PHONE);
+    let (_page, browser) = open(&place, &redis.url(), "objects", PHONE);
     browser.says("#objects", "mails");
     assert_eq!(names(&browser), [evil, "mails", "motd"]);
     assert_eq!(browser.eval("document.querySelector('#bold')"), json!(null));
@@ -79,10 +79,12 @@ fn caches_are_shown_with_their_clients() {
     let counts = r#"{"near_hits":60,"hits":20,"stale_hits":10,"misses":10,"age_ms":90000,"loads":7}"#;
     let report = format!(r#"{now} {{"program":"<b>web","pid":7,"host":"one","counts":{counts}}}"#);
     redis.cmd(&["HSET", "bandog:caches", "957c1da6-54c9-8017-93c7-a4ef987df61c prices", &report]);
-    let (_page, browser) = open(&place, &redis.url(), PHONE);
+    let (_page, browser) = open(&place, &redis.url(), "caches", PHONE);
     browser.says("#caches", "prices");
     let cells = "[...document.querySelector('#caches tbody tr').cells].map((cell) => cell.textContent).slice(0, 6)";
     assert_eq!(browser.eval(cells), json!(["prices", "<b>web (7 on one)", "90.0 %", "100", "7", "3 s"]));
+    browser.click("#views [data-go=objects]");
+    browser.says("#objects tbody", "prices");
     let cells = "[...document.querySelector('#objects tbody tr').cells].map((cell) => cell.textContent)";
     assert_eq!(browser.eval(cells), json!(["prices", "cache", "3", "each entry"]));
     let wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
@@ -98,7 +100,7 @@ fn ten_thousand_objects_are_shown_in_parts() {
         let words: Vec<_> = ["MSET".to_owned()].into_iter().chain(names_of(from)).collect();
         redis.cmd(&words.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    let (_page, browser) = open(&place, &redis.url(), DESK);
+    let (_page, browser) = open(&place, &redis.url(), "objects", DESK);
     browser.says("#objects tbody", "key-");
     let first = names(&browser);
     assert!(first.len() < 300, "{}", first.len());
@@ -131,8 +133,14 @@ fn ten_thousand_objects_are_shown_in_parts() {
 fn a_store_without_objects_has_no_list_of_objects() {
     let place = Place::new();
     place.run(&["lock", "x", "--url", "sqlite:locks.db", "--", "true"]).assert_ended(0, &[]);
-    let (_page, browser) = open(&place, "sqlite:locks.db", DESK);
+    let (_page, browser) = open(&place, "sqlite:locks.db", "objects", DESK);
     browser.says("footer", "bandog 0.");
+    for view in ["objects", "caches"] {
+        let link = format!("document.querySelector('#views [data-go={view}]').checkVisibility()");
+        assert_eq!((browser.eval(&link), browser.eval("location.hash")), (json!(false), json!("#/objects")));
+    }
+    // The link of the URL shows the jobs instead.
     assert_eq!(browser.eval("document.querySelector('#objects').checkVisibility()"), false);
+    assert_eq!(browser.eval("document.querySelector('#jobs-head').checkVisibility()"), true);
     assert!(browser.asked().iter().all(|url| !url.contains("objects?")), "{:?}", browser.asked());
 }

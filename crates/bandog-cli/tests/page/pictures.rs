@@ -28,8 +28,8 @@ fn pictures_of_the_docs_can_be_made() {
         let bars = format!("document.querySelector(\"{} .bars svg\").bars.length", Fixture::job("fetch-prices"));
         eventually(4 * SOON, || browser.eval(&bars).as_u64() >= Some(45));
     }
-    take(&fixture, "page-wide-light", Screen { height: 840, ..DESK });
-    take(&fixture, "page-wide-dark", Screen { height: 840, scheme: "dark", ..DESK });
+    take(&fixture, "page-wide-light", Screen { height: 900, ..DESK });
+    take(&fixture, "page-wide-dark", Screen { height: 900, scheme: "dark", ..DESK });
     take(&fixture, "page-phone", PHONE);
     browser.use_screen(DESK);
     fixture.unfold("send-invoices");

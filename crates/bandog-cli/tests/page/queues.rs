@@ -33,7 +33,7 @@ fn a_queue_is_opened_and_its_dead_elements_are_retried_and_removed() {
     let page = place.start(&["page", "--url", url, "--http", "127.0.0.1:0", "--http-token-file", "token"]);
     let line = page.stderr_line("the page is at http://", SOON);
     let browser = Browser::start();
-    browser.open(line.split_once(" is at ").unwrap().1.trim(), PHONE);
+    browser.open(&format!("{}#/queues", line.split_once(" is at ").unwrap().1.trim()), PHONE);
     browser.says("#queues", "shop/mails");
     browser.click("[data-queue='shop/mails']");
     browser.says("#queue-dead", "no route");
@@ -50,7 +50,7 @@ fn a_queue_is_opened_and_its_dead_elements_are_retried_and_removed() {
     act(&browser, "pause-queue", "");
     browser.says("#message", "paused");
     browser.says(".queues", "paused");
-    act(&browser, "remove-one", "#queue-dead tbody tr:last-child");
+    act(&browser, "remove", "#queue-dead tbody tr:last-child");
     browser.says("#message", "removed");
     eventually(SOON, || browser.eval("document.querySelectorAll('#queue-dead tbody tr').length") == json!(1));
     act(&browser, "retry-all", "");
@@ -70,7 +70,8 @@ fn a_page_without_a_token_shows_no_actions_on_queues() {
     let page = place.start(&["page", "--url", url, "--http", "127.0.0.1:0"]);
     let line = page.stderr_line("the page is at http://", SOON);
     let browser = Browser::start();
-    browser.open(line.split_once(" is at ").unwrap().1.split(',').next().unwrap(), PHONE);
+    let address = line.split_once(" is at ").unwrap().1.split(',').next().unwrap().to_owned();
+    browser.open(&format!("{address}#/queues"), PHONE);
     browser.says("#queues", "mails");
     browser.click("[data-queue='mails']");
     browser.says("#queue", "No worker has reported");
