@@ -32,16 +32,46 @@ pub(crate) enum Task {
     /// Run the long proofs: storms on all stores, programs that end in every way, all parts of the bench, all tests with
     /// Java.
     ///
-    /// At the end, the tests of the Redis backend, or those of MySQL, run again on each server that BANDOG_TEST_SERVERS
-    /// names (paths of redis-server, valkey-server or mysqld, separated by colons).
+    /// At the end, the tests of a backend run again on each server that BANDOG_TEST_SERVERS names, as with `servers`.
     Prove,
     /// Check formatting, clippy and docs, which a change must pass in addition to the tests.
     Check,
-    /// Check what a release needs in addition to the tests: licences, advisories, versions, old toolchains, other
-    /// systems, packages.
+    /// Check what a release needs in addition to the tests, and create its files; without `--dry-run`, print what to do.
     ///
-    /// It needs rustup and a network. At the end it prints which other programs are missing, and how to install them.
-    ReleaseCheck,
+    /// The checks: versions, changelog, licences, advisories, old toolchains, other systems, packages. The files, in
+    /// target/release-dry-run: an archive with the command, a Debian package, a bill of materials, checksums. Nothing is
+    /// published. All steps run, also after a failure, and a table shows their results.
+    ///
+    /// It needs rustup, a network and a clean working tree. If a step lacks a program, the exit code is 69 and the table
+    /// shows how to install it. With CI=true, it is installed.
+    Release {
+        /// Run the steps.
+        #[arg(long)]
+        dry_run: bool,
+        /// Print the results as JSON.
+        #[arg(long, requires = "dry_run")]
+        json: bool,
+        /// Run only the steps whose names contain this text. Can be repeated.
+        #[arg(long = "step", value_name = "TEXT", requires = "dry_run")]
+        steps: Vec<String>,
+    },
+    /// Build a Debian package of the command with cargo-deb, and check its files: target/xtask/deb.
+    ///
+    /// It builds the command with the profile `release`. With CI=true, it installs cargo-deb if it is missing.
+    Deb {
+        /// Also install the package below a directory of its own, run the command there, and remove the package.
+        #[arg(long = "try")]
+        attempt: bool,
+    },
+    /// Run the tests of the backends on the servers that BANDOG_TEST_SERVERS names, and on nothing else.
+    ///
+    /// The variable has paths of redis-server, valkey-server, mysqld or postgres, separated by colons.
+    Servers {
+        /// Also run on the Redis or Valkey server of this container image, such as `redis:8-bookworm`; needs Docker. The
+        /// program is copied out of the image, and runs on this machine. Can be repeated.
+        #[arg(long = "image", value_name = "IMAGE")]
+        images: Vec<String>,
+    },
     /// Measure bandog and the floor (the same scripts without bandog) in one run. With `--short`, only check that every
     /// part still ends, as in the tests.
     Bench {
@@ -144,5 +174,6 @@ const EXAMPLES: &str = "Examples:
   cargo xtask page              the page in a real browser
   cargo xtask book              the book, in English and Chinese
   cargo xtask check             formatting, clippy, docs
-  cargo xtask release-check     the checks of docs/RELEASING.md
+  cargo xtask deb --try         a Debian package, installed for a trial
+  cargo xtask release --dry-run the checks and files of docs/RELEASING.md
   cargo test -p bandog-core     plain cargo works too, once the servers are installed";

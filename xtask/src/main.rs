@@ -2,22 +2,27 @@
 
 mod args;
 mod book;
+mod cargo_tools;
 mod check;
+mod deb;
 mod exits;
 mod fault;
 mod fuzz;
+mod installable;
 mod interop;
 mod laws;
 mod measure;
 mod page;
 mod promises;
 mod release;
+mod servers;
 mod step;
 mod storm;
 mod tally;
 mod test;
 mod test_programs;
 mod tools;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -40,7 +45,9 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Test { embedded: false, java } => test::full(java),
         Task::Prove => test::prove(),
         Task::Check => check::run(),
-        Task::ReleaseCheck => release::run(),
+        Task::Release { dry_run, json, steps } => release::run(dry_run, json, &steps),
+        Task::Deb { attempt } => deb::run(attempt),
+        Task::Servers { images } => test::servers(&images),
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
         Task::Compare { old, args } => measure::compare(old.as_deref(), &args),

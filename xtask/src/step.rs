@@ -31,6 +31,22 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), Fault> {
     if status.success() { Ok(()) } else { Err(Fault::failed(format!("failed: {what} ({status})"))) }
 }
 
+/// Runs one step. Its output goes to standard error, because the standard output of the task is its result.
+pub(crate) fn run_aside(what: &str, command: &mut Command) -> Result<(), Fault> {
+    run(what, command.stdout(std::io::stderr()))
+}
+
+/// The standard output of a program, if it succeeds.
+pub(crate) fn output(command: &mut Command) -> Result<String, Fault> {
+    let ended = command.output().map_err(|error| cannot_start(command, &error))?;
+    if ended.status.success() {
+        return Ok(String::from_utf8_lossy(&ended.stdout).into_owned());
+    }
+    let program = command.get_program().display();
+    let why = String::from_utf8_lossy(&ended.stderr);
+    Err(Fault::failed(format!("{program} failed ({}): {}", ended.status, why.trim())))
+}
+
 /// Runs one step, prints each line of its standard output and passes it to `see`. Returns whether the step succeeded.
 pub(crate) fn watch(what: &str, command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool, Fault> {
     read(what, command, |line| {

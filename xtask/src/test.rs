@@ -1,20 +1,18 @@
 //! Runs the tests, and prints a summary.
 
 use std::env;
-use std::fmt::Display;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use crate::fault::Fault;
 use crate::interop;
 use crate::laws::Results;
+use crate::servers::{self, SERVERS, Server, Tests};
 use crate::step;
 use crate::tally::Tally;
 use crate::test_programs::{self, PROOFS};
-use crate::tools::{self, ALL_SERVERS};
+use crate::tools::{self, ALL_SERVERS, MARIADB, PGBOUNCER, POSTGRES, REDIS};
 
 /// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] = &[
@@ -24,19 +22,6 @@ const NEED_SERVERS: &[(&str, &str)] = &[
     ("bandog-testkit", "starts the servers of the other tests"),
     ("bandog-why", "starts the servers of its scenes"),
     ("bandog-zookeeper", "is about ZooKeeper"),
-];
-
-/// The environment variable with the paths of further servers, separated by colons.
-const SERVERS: &str = "BANDOG_TEST_SERVERS";
-/// The environment variable that names the server program of Redis for the testkit.
-const SERVER: &str = "BANDOG_TEST_SERVER";
-/// The environment variable that names the server program of MySQL for the testkit.
-const MYSQL_SERVER: &str = "BANDOG_TEST_MYSQLD";
-
-/// Tests that do not run on MySQL, with the reason.
-const NOT_ON_MYSQL: &[(&str, &str)] = &[
-    ("held::advisory::name_case_sensitive", "GET_LOCK of MySQL does not distinguish upper and lower case"),
-    ("held::advisory::name_roundtrip", "GET_LOCK of MySQL does not distinguish upper and lower case"),
 ];
 
 /// The environment variable with the number of test programs that run at the same time.
@@ -72,10 +57,7 @@ pub(crate) fn full(java: bool) -> Result<(), Fault> {
 /// backends on further servers.
 pub(crate) fn prove() -> Result<(), Fault> {
     // A server that cannot be used is refused here, and not after the other proofs.
-    let servers = further_servers();
-    for server in &servers {
-        is_mysql(&version(server)?)?;
-    }
+    let servers = servers::named()?;
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
     run.proofs()?;
@@ -88,7 +70,7 @@ pub(crate) fn prove() -> Result<(), Fault> {
     }
     let outcome = run.finish();
     if servers.is_empty() {
-        eprintln!("not run: {SERVERS} is not set; proved on {} only", version(Path::new("redis-server"))?);
+        eprintln!("not run: {SERVERS} is not set; proved on {} only", servers::default_version()?);
     }
     outcome
 }
@@ -100,45 +82,19 @@ pub(crate) fn lanes() -> Result<NonZeroUsize, Fault> {
     lanes.ok_or_else(|| Fault::failed(format!("{LANES} is {}; it must be a number above 0", text.display())))
 }
 
-/// The further servers that the tests of the Redis backend, or of MySQL, run on.
-fn further_servers() -> Vec<PathBuf> {
-    let paths = env::var_os(SERVERS).unwrap_or_default();
-    env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect()
-}
-
-/// The name and version of a server, such as `Redis server v=7.0.15` or `mysqld Ver 9.7.4`.
-fn version(server: &Path) -> Result<String, Fault> {
-    let cannot = |why: &dyn Display| Fault::unavailable(format!("cannot run {}: {why}", server.display()));
-    let out = Command::new(server).arg("--version").output().map_err(|error| cannot(&error))?;
-    let said = String::from_utf8_lossy(&out.stdout);
-    let words: Vec<&str> = said.split_whitespace().take(3).collect();
-    let Some((program, rest)) = words.split_first() else { return Err(cannot(&"it prints no version")) };
-    // MySQL and MariaDB print the path of their program.
-    let name = Path::new(program).file_name().map_or(*program, |name| name.to_str().unwrap_or(program));
-    Ok([&[name], rest].concat().join(" "))
-}
-
-/// Whether a server of this version is one of MySQL, and not of Redis.
-///
-/// # Errors
-/// It is one of MariaDB, for which the testkit prepares the directory with other programs of the same version.
-fn is_mysql(version: &str) -> Result<bool, Fault> {
-    if ["mariadbd", "MariaDB"].iter().any(|name| version.contains(name)) {
-        return Err(Fault::failed(format!(
-            "{SERVERS} has {version}; of the SQL servers it can only have mysqld of MySQL"
-        )));
+/// Runs the tests of the backends on the servers that the environment names, and on those of container images.
+pub(crate) fn servers(images: &[String]) -> Result<(), Fault> {
+    tools::ensure(&[REDIS, POSTGRES, PGBOUNCER, MARIADB])?;
+    let mut servers = servers::named()?;
+    for image in images {
+        servers.push(servers::of_image(image)?);
     }
-    Ok(version.contains("mysqld"))
-}
-
-/// Whether a server was built with TLS. The server is started with a setting of TLS and without a certificate, and
-/// always exits with an error. If the server was built with TLS, the error is about the certificate. Otherwise the
-/// setting is unknown.
-fn speaks_tls(server: &Path) -> Result<bool, Fault> {
-    let out = Command::new(server).args(["--port", "0", "--tls-port", "1"]).output();
-    let out = out.map_err(|error| Fault::unavailable(format!("cannot run {}: {error}", server.display())))?;
-    let said = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
-    Ok(!["tls-port", "finding TLS support"].iter().any(|words| said.contains(words)))
+    if servers.is_empty() {
+        return Err(Fault::failed(format!("{SERVERS} names no server, and there is no --image")));
+    }
+    let mut run = Run::start();
+    servers.iter().try_for_each(|server| run.on_server(server))?;
+    run.finish()
 }
 
 /// Runs the tests that need no server.
@@ -210,33 +166,10 @@ impl Run {
         Ok(())
     }
 
-    /// Runs the tests of the Redis backend or of MySQL, including its laws, on another server.
-    fn on_server(&mut self, server: &Path) -> Result<(), Fault> {
-        let version = version(server)?;
-        if is_mysql(&version)? { self.on_mysql(server, &version) } else { self.on_redis(server, &version) }
-    }
-
-    fn on_mysql(&mut self, server: &Path, version: &str) -> Result<(), Fault> {
-        let what = format!("the tests of MySQL, on {version} ({})", server.display());
-        let mut command =
-            step::cargo(&["test", "--locked", "--no-fail-fast", "-p", "bandog-sql", "--features", "mysql"]);
-        command.args(["--test", "mysql", "--test", "mysql_laws", "--"]).env(MYSQL_SERVER, server);
-        for (tests, why) in NOT_ON_MYSQL {
-            command.args(["--skip", tests]);
-            self.left_out.push(format!("not run on {version}: {tests}, because {why}"));
-        }
-        self.succeeded &= step::watch(&what, &mut command, |line| self.tally.see(line))?;
-        Ok(())
-    }
-
-    fn on_redis(&mut self, server: &Path, version: &str) -> Result<(), Fault> {
-        let what = format!("the tests of the Redis backend, on {version} ({})", server.display());
-        let mut command = step::cargo(&["test", "--locked", "--no-fail-fast", "-p", "bandog-redis", "--tests"]);
-        command.env(SERVER, server);
-        if !speaks_tls(server)? {
-            self.left_out.push(format!("not run on {version}: the tests of TLS, because it was built without TLS"));
-            command.args(["--", "--skip", "tls::"]);
-        }
+    /// Runs the tests of a backend on another server.
+    fn on_server(&mut self, server: &Server) -> Result<(), Fault> {
+        let Tests { what, mut command, left_out } = server.tests()?;
+        self.left_out.extend(left_out);
         self.succeeded &= step::watch(&what, &mut command, |line| self.tally.see(line))?;
         Ok(())
     }

@@ -37,6 +37,11 @@ pub(crate) const CHROMIUM: Tool = Tool {
     package: "chromium-headless-shell",
 };
 
+/// `dpkg-deb` is part of it.
+pub(crate) const DPKG: Tool = Tool { programs: &["dpkg"], package: "dpkg" };
+/// The program that finds the packages with the libraries of a program.
+pub(crate) const DPKG_DEV: Tool = Tool { programs: &["dpkg-shlibdeps"], package: "dpkg-dev" };
+
 /// The output of apt-get, which is printed only if apt-get fails.
 const LOG: &str = "target/xtask/apt.log";
 

@@ -73,7 +73,7 @@ pub(super) fn behind() -> Result<Vec<String>, Fault> {
         if !Path::new(&english).exists() {
             continue; // The glossary.
         }
-        let hash = output(Command::new("git").args(["hash-object", &english]))?;
+        let hash = step::output(Command::new("git").args(["hash-object", &english]))?;
         if !read(Path::new(&chinese))?.trim_end().ends_with(&format!("<!-- {english} {} -->", hash.trim())) {
             behind.push(english);
         }
@@ -85,7 +85,7 @@ pub(super) fn behind() -> Result<Vec<String>, Fault> {
 pub(super) fn help() -> Result<String, Fault> {
     step::run("the command", &mut step::cargo(&["build", "--quiet", "--locked", "--package", "bandog-cli"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), std::path::PathBuf::from);
-    let help = |path: &[&str]| output(Command::new(target.join("debug/bandog")).args(path).arg("--help"));
+    let help = |path: &[&str]| step::output(Command::new(target.join("debug/bandog")).args(path).arg("--help"));
     let mut page = "# The help of each command\n".to_owned();
     let mut left = vec![Vec::new()];
     while let Some(path) = left.pop() {
@@ -116,17 +116,6 @@ fn names(folder: &str) -> Result<BTreeSet<String>, Fault> {
 
 fn read(path: &Path) -> Result<String, Fault> {
     fs::read_to_string(path).map_err(|error| Fault::failed(format!("cannot read {}: {error}", path.display())))
-}
-
-/// The standard output of a program.
-fn output(command: &mut Command) -> Result<String, Fault> {
-    let ended = command.output();
-    let failed = |why: String| Fault::failed(format!("cannot run {}: {why}", command.get_program().display()));
-    match ended {
-        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Ok(output) => Err(failed(output.status.to_string())),
-        Err(error) => Err(failed(error.to_string())),
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod book;
 mod cycles;
+mod deb;
 mod deploy;
 mod examples;
 mod house;
@@ -11,3 +12,5 @@ mod manifests;
 mod modules;
 mod pages;
 mod promises;
+mod workflows;
+mod yaml;

@@ -1,0 +1,103 @@
+//! Checks the workflows: they only call tasks that exist, with few rights, and their YAML is well-formed.
+
+use std::{collections::BTreeSet, fs};
+
+use crate::{deploy::long_options, deploy::read, house::root, yaml::mistakes};
+
+const FOLDER: &str = ".github/workflows";
+
+#[test]
+fn each_step_is_a_task_or_the_script_of_the_checks() {
+    let mut seen = BTreeSet::new();
+    for file in workflows() {
+        let text = read(&file);
+        let commands = commands(&text);
+        assert!(!commands.is_empty(), "{file} runs nothing");
+        for command in commands {
+            let wrong = wrong(&command);
+            assert!(wrong.is_none(), "{file}: {command:?}: {}", wrong.unwrap());
+            seen.insert(command.split(" --").next().unwrap().to_owned());
+        }
+    }
+    for expected in [".ci/run", "cargo xtask servers", "cargo xtask book", "cargo xtask release"] {
+        assert!(seen.contains(expected), "no workflow runs {expected}: {seen:?}");
+    }
+}
+
+#[test]
+fn each_workflow_has_few_rights_and_a_limit_of_time() {
+    for file in workflows() {
+        let text = read(&file);
+        assert!(text.contains("\npermissions:\n  contents: read\n\n"), "{file}: `contents: read` is the only right");
+        assert_eq!(text.matches("permissions:").count(), 1, "{file}: a job has other rights");
+        assert!(!text.contains("secrets."), "{file} reads a secret");
+        let count = |words: &str| text.lines().filter(|line| line.trim_start().starts_with(words)).count();
+        assert_eq!(count("timeout-minutes: "), count("runs-on: "), "{file}: a job has no timeout-minutes");
+        let actions = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").strip_prefix("uses: "));
+        for action in actions {
+            let version = action.split_once("@v").map(|(_, version)| version);
+            let is_major = version.is_some_and(|version| version.parse::<u32>().is_ok());
+            assert!(is_major && action.starts_with("actions/"), "{file}: {action}");
+        }
+    }
+}
+
+#[test]
+fn workflows_are_well_formed() {
+    for file in workflows() {
+        let mistakes = mistakes(&read(&file));
+        assert!(mistakes.is_empty(), "{file}: {mistakes:#?}");
+    }
+}
+
+#[test]
+fn other_commands_are_found() {
+    assert_eq!(commands("a:\n  - run: x y # z\n  - name: b\n    run: cargo xtask book\n"), ["x y", "cargo xtask book"]);
+    for right in [".ci/run", "cargo xtask release --dry-run", "cargo xtask servers --image \"${{ matrix.image }}\""] {
+        assert_eq!(wrong(right), None, "{right}");
+    }
+    let others = ["cargo test", "cargo xtask bok", "cargo xtask release --dryrun", "|", ".ci/run && x", "cargo xtask"];
+    for other in others {
+        assert!(wrong(other).is_some(), "{other}");
+    }
+}
+
+fn workflows() -> Vec<String> {
+    let entries = fs::read_dir(root().join(FOLDER)).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut files: Vec<_> = entries.map(|name| format!("{FOLDER}/{}", name.into_string().unwrap())).collect();
+    files.sort();
+    assert_eq!(files, ["book", "ci", "release"].map(|name| format!("{FOLDER}/{name}.yml")));
+    files
+}
+
+/// The commands of the steps.
+fn commands(text: &str) -> Vec<&str> {
+    let keys = text.lines().map(|line| line.trim().trim_start_matches("- "));
+    keys.filter_map(|line| Some(line.strip_prefix("run: ")?.split(" # ").next().unwrap().trim())).collect()
+}
+
+/// The reason why a command is neither `.ci/run` nor a task with its options.
+fn wrong(command: &str) -> Option<String> {
+    if command == ".ci/run" {
+        return None;
+    }
+    let Some(task) = command.strip_prefix("cargo xtask ") else { return Some("not a task".to_owned()) };
+    // A value of a matrix has blanks.
+    let mut words = task.split("${{").next().unwrap().split(' ').filter(|word| !word.is_empty());
+    let source = read("xtask/src/args.rs");
+    let name = words.next().unwrap_or_default();
+    if !tasks(&source).contains(name) {
+        return Some(format!("no task {name:?}"));
+    }
+    let known = long_options(&source);
+    let other: Vec<_> = words.filter(|word| !known.contains(*word) && *word != "\"").collect();
+    (!other.is_empty()).then(|| format!("no option {other:?}"))
+}
+
+/// The names of the tasks.
+fn tasks(source: &str) -> BTreeSet<String> {
+    let variants = source.split_once("enum Task {").unwrap().1.split("\n}").next().unwrap();
+    let variants = variants.lines().filter_map(|line| line.strip_prefix("    "));
+    let names = variants.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+    names.map(|line| line.trim_end_matches([' ', '{', ',']).to_lowercase()).collect()
+}
