@@ -2,6 +2,7 @@
 
 mod links;
 mod pages;
+mod reference;
 
 use std::fs;
 use std::path::{Path, PathBuf};

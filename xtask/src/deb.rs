@@ -69,16 +69,17 @@ pub(crate) fn build() -> Result<(PathBuf, Installable), Fault> {
 /// Prints the control file and the list of files, and checks that none is missing.
 fn check(package: &Path) -> Result<(), Fault> {
     step::run_aside("its control file", Command::new("dpkg-deb").arg("--info").arg(package))?;
-    let files = contents(package)?;
+    step::headline("its files");
+    let list = step::output(Command::new("dpkg-deb").arg("--contents").arg(package))?;
+    eprint!("{list}");
+    let files: BTreeSet<_> = list.lines().filter_map(file).collect();
     let missing: Vec<_> = FILES.iter().filter(|file| !files.contains(**file)).collect();
     if missing.is_empty() { Ok(()) } else { Err(Fault::failed(format!("the package lacks {missing:?}"))) }
 }
 
 /// The files of the package, without its directories.
 fn contents(package: &Path) -> Result<BTreeSet<String>, Fault> {
-    step::headline("its files");
     let list = step::output(Command::new("dpkg-deb").arg("--contents").arg(package))?;
-    eprint!("{list}");
     Ok(list.lines().filter_map(file).map(str::to_owned).collect())
 }
 

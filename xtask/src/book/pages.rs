@@ -9,6 +9,8 @@ use std::process::Command;
 use crate::fault::Fault;
 use crate::step;
 
+use super::reference;
+
 /// The English pages, and the Chinese ones.
 const ENGLISH: &str = "docs";
 const CHINESE: &str = "book/zh/src";
@@ -39,6 +41,9 @@ pub(super) fn collect(language: &str, stage: &Path, help: &str) -> Result<(), Fa
     }
     if language == "en" {
         fs::write(source.join(HELP), help).map_err(failed)?;
+        for (name, chapter) in reference::CHAPTERS {
+            fs::write(source.join(name), linked(&chapter()?, &own)).map_err(failed)?;
+        }
     }
     Ok(())
 }

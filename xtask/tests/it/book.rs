@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fs};
 
 use crate::house::root;
 
-/// The chapter that is generated.
-const GENERATED: &str = "help.md";
+/// The chapters that are generated.
+const GENERATED: [&str; 4] = ["help.md", "exit-codes.md", "url-options.md", "metrics.md"];
 
 #[test]
 fn each_page_is_a_chapter() {
@@ -13,7 +13,7 @@ fn each_page_is_a_chapter() {
         let summary = fs::read_to_string(root().join("book").join(language).join("SUMMARY.md")).unwrap();
         let chapters: Vec<_> = summary.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
         let named: BTreeSet<_> =
-            chapters.iter().filter(|name| **name != GENERATED).map(|name| (*name).to_owned()).collect();
+            chapters.iter().filter(|name| !GENERATED.contains(name)).map(|name| (*name).to_owned()).collect();
         assert_eq!(named, pages(folder), "the chapters of the book {language:?} (left), and the pages of {folder}");
         let mut seen = BTreeSet::new();
         assert!(chapters.iter().all(|name| seen.insert(name)), "the book {language:?} has a chapter twice");

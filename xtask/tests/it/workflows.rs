@@ -14,7 +14,7 @@ fn each_step_is_a_task_or_the_script_of_the_checks() {
         let commands = commands(&text);
         assert!(!commands.is_empty(), "{file} runs nothing");
         for command in commands {
-            let wrong = wrong(&command);
+            let wrong = wrong(command);
             assert!(wrong.is_none(), "{file}: {command:?}: {}", wrong.unwrap());
             seen.insert(command.split(" --").next().unwrap().to_owned());
         }
