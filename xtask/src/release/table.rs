@@ -38,7 +38,7 @@ pub(super) fn text(rows: &[Row]) -> String {
         let line = format!("{step:width$}  {result:7}  {seconds:>7}  {}", note.lines().next().unwrap_or_default());
         format!("{}\n", line.trim_end())
     };
-    let mut table = line("step", "result", "seconds", "");
+    let mut table = line("step", "result", "seconds", "note");
     for row in rows {
         table += &line(row.step, row.result(), &format!("{:.1}", row.took.as_secs_f64()), &row.note());
     }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_table_has_a_line_for_each_step() {
-        let expected = "step           result   seconds\na              passed       1.2  3 crates\n\
+        let expected = "step           result   seconds  note\na              passed       1.2  3 crates\n\
                         other systems  missing      0.0  missing\nc              failed     100.0  x\n";
         assert_eq!(text(&rows()), expected);
     }
