@@ -25,7 +25,10 @@ const SHEDLOCK: &[&str] = &["--file", "interop/java/shedlock.xml"];
 const SPRING: &[&str] = &["--file", "interop/java/spring.xml"];
 /// Maven's arguments for Quartz 2.5.2, which is only measured.
 const QUARTZ: &[&str] = &["--file", "interop/java/quartz.xml"];
-/// The Java sides, as Maven's arguments: both versions of Redisson, its codecs, Curator, ShedLock, Spring and Quartz.
+/// Maven's arguments for the Java program of an example.
+const EXAMPLE: &[&str] = &["--file", "examples/redisson-neighbour/java/pom.xml"];
+/// The Java sides, as Maven's arguments: both versions of Redisson, its codecs, Curator, ShedLock, Spring, Quartz, and the
+/// program of the example.
 const JAVA: &[&[&str]] = &[
     REDISSON,
     &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
@@ -34,9 +37,11 @@ const JAVA: &[&[&str]] = &[
     SHEDLOCK,
     SPRING,
     QUARTZ,
+    EXAMPLE,
 ];
 
-/// The arguments of cargo for the Rust side, beside those of all tests: so it is built with the same features.
+/// The arguments of cargo for the Rust side, beside those of all tests: so it is built with the same features. Two packages
+/// have a test with this name: `bandog-interop`, and the example `redisson-neighbour`.
 const TARGET: &[&str] = &["--test", "interop"];
 
 /// The output of Maven, which is printed only if Maven fails.
@@ -61,20 +66,16 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     Err(Fault::failed(format!("Java and Rust disagree, or a side did not build: {words}")))
 }
 
-/// Builds both sides for a run beside the other tests. None if the Rust side cannot be built, or if a JDK or Maven is
-/// missing, which is printed.
-pub(crate) fn build() -> Result<Option<TestProgram>, Fault> {
+/// Builds both sides for a run beside the other tests. No programs if a JDK or Maven is missing, which is printed.
+pub(crate) fn build() -> Result<Vec<TestProgram>, Fault> {
     let missing = tools::missing_packages(&[JDK, MAVEN]);
     if !missing.is_empty() {
         eprintln!("not run: the tests with Java, because packages are missing: {}", missing.join(" "));
-        return Ok(None);
+        return Ok(Vec::new());
     }
     build_java()?;
     let built = test_programs::build("building the tests with Java", &[COMMON, TARGET].concat())?;
-    built
-        .and_then(|mut programs| programs.pop())
-        .map(Some)
-        .ok_or_else(|| Fault::failed("the tests with Java did not build"))
+    built.ok_or_else(|| Fault::failed("the tests with Java did not build"))
 }
 
 /// Builds all Java sides.

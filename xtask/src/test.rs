@@ -16,6 +16,9 @@ use crate::tools::{self, ALL_SERVERS, MARIADB, PGBOUNCER, POSTGRES, REDIS};
 
 /// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] = &[
+    ("bandog-example-axum-orders", "starts PostgreSQL and Redis"),
+    ("bandog-example-worker-redis", "starts Redis"),
+    ("bandog-example-zookeeper-leader", "starts ZooKeeper"),
     ("bandog-redis", "is about Redis"),
     ("bandog-sql", "is about PostgreSQL"),
     ("bandog-sqlx", "is about PostgreSQL"),
@@ -138,8 +141,8 @@ impl Run {
             return Ok(());
         };
         test_programs::check_names(&programs)?;
-        if java && let Some(program) = interop::build()? {
-            test_programs::insert_java(&mut programs, program);
+        if java {
+            test_programs::insert_java(&mut programs, interop::build()?);
         }
         let results = Results::new();
         programs.iter_mut().for_each(|program| program.set(results.variable()));

@@ -118,10 +118,12 @@ pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
 }
 
 /// Inserts the tests with Java after [`BEFORE_JAVA`], without [`JAVA_PROOFS`].
-pub(crate) fn insert_java(programs: &mut Vec<TestProgram>, mut java: TestProgram) {
-    java.args.extend(JAVA_PROOFS.iter().flat_map(|part| ["--skip".to_owned(), (*part).to_owned()]));
+pub(crate) fn insert_java(programs: &mut Vec<TestProgram>, mut java: Vec<TestProgram>) {
+    let skip = || JAVA_PROOFS.iter().flat_map(|part| ["--skip".to_owned(), (*part).to_owned()]);
+    java.iter_mut().for_each(|program| program.args.extend(skip()));
     let before = programs.iter().position(|program| program.name == BEFORE_JAVA);
-    programs.insert(before.map_or(programs.len(), |before| before + 1), java);
+    let at = before.map_or(programs.len(), |before| before + 1);
+    programs.splice(at..at, java);
 }
 
 /// Runs the programs, in this number of lanes, and then those of [`ALONE`]. Leaves out those of [`PROOFS`]. The output of a
