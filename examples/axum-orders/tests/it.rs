@@ -1,5 +1,7 @@
 //! Replicas of the service on a real PostgreSQL and a real Redis, one of which is killed or stopped.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests unwrap as tests do")]
+
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,7 @@
 //! Three processes of the daemon over one file, one of which is killed.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests unwrap as tests do")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

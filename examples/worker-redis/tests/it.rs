@@ -1,5 +1,7 @@
 //! Workers on a real Redis, one of which is killed or stopped.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests unwrap as tests do")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;

@@ -33,6 +33,24 @@ fn our_crates_require_each_other_in_the_present_version() {
     }
 }
 
+#[test]
+fn each_example_has_a_page_and_a_test() {
+    let table = fs::read_to_string(root().join("examples/README.md")).unwrap();
+    let entries = fs::read_dir(root().join("examples")).unwrap().map(|entry| entry.unwrap());
+    let folders: Vec<_> = entries.filter(|entry| entry.path().is_dir()).collect();
+    assert!(folders.len() >= 7);
+    for folder in folders {
+        let (name, folder) = (folder.file_name().into_string().unwrap(), folder.path());
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        for line in ["publish = false", "[lints]"] {
+            assert!(manifest.lines().any(|other| other == line), "examples/{name}/Cargo.toml has no line {line}");
+        }
+        assert!(folder.join("README.md").is_file(), "examples/{name} has no README.md");
+        assert!(folder.join("tests/it.rs").is_file(), "examples/{name} has no tests/it.rs");
+        assert!(table.contains(&format!("]({name}/README.md)")), "examples/README.md has no row for {name}");
+    }
+}
+
 /// Name and manifest of each crate that is published.
 fn published() -> Vec<(String, String)> {
     let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap());

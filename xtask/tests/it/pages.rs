@@ -125,9 +125,12 @@ fn links_and_anchors_are_found() {
 /// The paths of all pages, relative to the root of the project.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
-    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
-    let crates = crates.map(|name| Path::new("crates").join(name));
-    for folder in [PathBuf::new(), "docs".into(), CHINESE.into()].into_iter().chain(crates) {
+    let inner = ["crates", "examples"].into_iter().flat_map(|folder| {
+        let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap());
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        folders.map(move |entry| Path::new(folder).join(entry.file_name()))
+    });
+    for folder in [PathBuf::new(), "docs".into(), "examples".into(), CHINESE.into()].into_iter().chain(inner) {
         let files = fs::read_dir(root().join(&folder)).unwrap().map(|entry| folder.join(entry.unwrap().file_name()));
         pages.extend(files.filter(|file| file.extension().is_some_and(|kind| kind == "md")));
     }
