@@ -20,11 +20,10 @@ use tokio::{
 };
 
 use crate::{
-    Language, ObjectJson,
-    access::{self, Hosts},
-    act_body,
+    Language, ObjectJson, access, act_body,
     aside::aside,
     cache_json::CacheJson,
+    config::Config,
     digest::Bar,
     fresh::{Fetched, Fresh, Known},
     histories::{Histories, Marked},
@@ -41,7 +40,6 @@ use crate::{
     snapshot::{Job, Snapshot},
     source::{Act, Answer, ListedLock, Source, Target, Trouble, json},
     summary::{self, Hour, Summary},
-    token::Token,
 };
 
 /// Timeout of a scan of all names in the store. The scan is slow on purpose, so that it does not disturb other clients.
@@ -59,23 +57,6 @@ const TIMELINE_MULTIPLE: u32 = 20;
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Media type of Prometheus's text format.
 const FIGURES: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The settings that the user chose with the methods of [`crate::Page`].
-#[derive(Clone, Default)]
-pub(crate) struct Config {
-    /// The path under which the page is mounted, without a slash at its end.
-    pub(crate) prefix: String,
-    pub(crate) token: Option<Token>,
-    pub(crate) hosts: Hosts,
-    pub(crate) metrics: Option<Metrics>,
-    /// The language of the page. None: that of each client.
-    pub(crate) language: Option<Language>,
-    /// Whether a served page observes the store also while no client reads the page.
-    pub(crate) observes: bool,
-}
-
-/// The metrics of the process, in Prometheus's text format.
-pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Answers each request with data of the store. All clones share the answers of the store.
 #[derive(Debug)]
@@ -113,15 +94,6 @@ pub(crate) struct Shared<S> {
 impl<S> Clone for Handler<S> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), config: Arc::clone(&self.config) }
-    }
-}
-
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { prefix, token, hosts, metrics: _, language, observes } = self;
-        let mut text = f.debug_struct("Config");
-        text.field("prefix", prefix).field("token", token).field("hosts", hosts);
-        text.field("language", language).field("observes", observes).finish()
     }
 }
 

@@ -63,6 +63,7 @@ mod access;
 mod act_body;
 mod aside;
 mod cache_json;
+mod config;
 mod digest;
 mod fresh;
 mod handler;

@@ -113,7 +113,6 @@ impl Fault {
     }
 
     /// Whether a table is missing, or the server is read-only.
-    #[cfg(feature = "mysql")]
     pub(crate) fn is_gone(&self) -> bool {
         self.reason() == Some(Reason::Gone)
     }

@@ -7,6 +7,7 @@ use crate::{
     context::Context,
     fault::Fault,
     options::{Dialect, Layout, RowTable, SqlOptions},
+    queues::tables,
     session::{Link, Session},
 };
 
@@ -95,19 +96,24 @@ impl Missing {
 }
 
 async fn missing(link: &Link, context: &Context) -> Result<Missing, Fault> {
-    match context.options.dialect {
-        Dialect::Postgres => of_postgres(link, &context.options).await,
+    let options = &context.options;
+    let mut own: Vec<_> = options.own_tables().collect();
+    // They are there if a client has used a work queue, or an administrator has applied the printed schema.
+    if tables::exist(link, context).await? {
+        own.extend(tables::tables(options.dialect, &options.tables));
+    }
+    match options.dialect {
+        Dialect::Postgres => of_postgres(link, options, &own).await,
         #[cfg(feature = "mysql")]
-        Dialect::MySql => of_mysql(link, &context.options).await,
+        Dialect::MySql => of_mysql(link, options, &own).await,
     }
 }
 
 /// Asks the server for the rights.
-async fn of_postgres(link: &Link, options: &SqlOptions) -> Result<Missing, Fault> {
-    let own: Vec<_> = options.own_tables().map(|(table, _)| table).collect();
+async fn of_postgres(link: &Link, options: &SqlOptions, own: &[(String, &'static str)]) -> Result<Missing, Fault> {
     let own_rights = ALL.join(" ");
     let mut tables: Vec<_> =
-        own.iter().map(|table| (options.schema.as_str(), table.as_str(), own_rights.as_str())).collect();
+        own.iter().map(|(table, _)| (options.schema.as_str(), table.as_str(), own_rights.as_str())).collect();
     match &options.layout {
         Layout::Leases | Layout::Advisory => {}
         Layout::ShedLock(table) | Layout::RowLock(RowTable { table, .. }) => {
@@ -128,10 +134,10 @@ async fn of_postgres(link: &Link, options: &SqlOptions) -> Result<Missing, Fault
 
 /// Executes statements that need the rights and change no row: the tables of the server do not show the rights of roles.
 #[cfg(feature = "mysql")]
-async fn of_mysql(link: &Link, options: &SqlOptions) -> Result<Missing, Fault> {
+async fn of_mysql(link: &Link, options: &SqlOptions, own: &[(String, &'static str)]) -> Result<Missing, Fault> {
     let (database, mut missing) = (database(options), Missing::default());
     let prefix = database.trim_end_matches('*');
-    for (table, column) in options.own_tables() {
+    for (table, column) in own {
         let object = format!("{prefix}{table}");
         for (right, text) in [
             ("select", format!("select count(*) from {table} where 1 = 0")),

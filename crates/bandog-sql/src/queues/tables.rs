@@ -8,20 +8,35 @@ use crate::{context::Context, fault::Fault, options::Dialect, schema, session::L
 
 /// The version of these tables that this program knows.
 const VERSION: &str = "1";
-/// The names of the tables, without their common beginning.
-const NAMES: [&str; 4] = ["work_queue", "work", "work_body", "work_kept"];
+/// The names of the tables, without their common beginning, and the name of the first column of each.
+const NAMES: [(&str, &str); 4] =
+    [("work_queue", "number"), ("work", "queue"), ("work_body", "queue"), ("work_kept", "queue")];
 /// A further table of MySQL and MariaDB.
 #[cfg(feature = "mysql")]
-const LOCKS: &str = "work_lock";
+const LOCKS: (&str, &str) = ("work_lock", "number");
 
-/// The names of the tables.
-pub(crate) fn names(dialect: Dialect, tables: &str) -> Vec<String> {
+/// The tables, and the name of the first column of each.
+pub(crate) fn tables(dialect: Dialect, prefix: &str) -> impl Iterator<Item = (String, &'static str)> {
     let further = match dialect {
         Dialect::Postgres => None,
         #[cfg(feature = "mysql")]
         Dialect::MySql => Some(LOCKS),
     };
-    NAMES.into_iter().chain(further).map(|name| format!("{tables}{name}")).collect()
+    NAMES.into_iter().chain(further).map(move |(name, column)| (format!("{prefix}{name}"), column))
+}
+
+/// The names of the tables.
+pub(crate) fn names(dialect: Dialect, prefix: &str) -> Vec<String> {
+    tables(dialect, prefix).map(|(table, _)| table).collect()
+}
+
+/// Whether the tables were created.
+pub(crate) async fn exist(link: &Link, context: &Context) -> Result<bool, Fault> {
+    match Found::read(link, context).await {
+        Ok(found) => Ok(found.version.is_some()),
+        Err(fault) if fault.is_denied() || fault.is_gone() => Ok(false),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// Creates the tables that are missing, and checks their version, once for each session.

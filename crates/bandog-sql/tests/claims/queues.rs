@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bandog_core::{
-    Backend, Error, ErrorKind, Key,
+    Backend, Error, ErrorKind, Inspect, Key, Level,
     queues::{
         DeliveryId, ElementId, NewElement, OnceId, Phase, Push, Pushed, Queues, Settle, SettleEnd, Settled, Take,
         TakeId, Taken,
@@ -78,6 +78,9 @@ pub(crate) async fn missing_rights_are_named(url: &str, forbid: impl Fn()) {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(error.to_string().contains("bandog_work"), "{error}");
     take(&store, &claim("k")).await;
+    let findings = store.check().await.unwrap();
+    let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
+    assert!(rights.says.contains("bandog_work") && rights.level == Level::Danger, "{rights:?}");
 }
 
 /// Tables that are gone are created again.
