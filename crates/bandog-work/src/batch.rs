@@ -20,7 +20,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    executor::{Answered, Executor, KEEP, Submitted, TaskCall},
+    executor::{Executor, KEEP, Submitted, TaskCall},
     new::{IntoPush, Push, PushAll},
     sender,
     shared::{Shared, decode},
@@ -58,6 +58,30 @@ pub struct Batch<R, L> {
     pub parts: Vec<Submitted<R>>,
     /// The one that runs when all of them are done.
     pub last: Submitted<L>,
+}
+
+impl Executor {
+    /// Submits calls of one task in one step, when this is awaited; with [`SubmitAll::then`], also one that runs when all of them
+    /// are done. The most are 10,000 calls and 16 MiB.
+    ///
+    /// ```
+    /// # use bandog::work::{ClientWork, TaskCall, TaskHandler, TaskRun};
+    /// # use std::{fmt, time::Duration};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let billing = bandog::connect("memory:").await?.executor("billing")?;
+    /// let charge = TaskHandler::new("charge", |_: TaskRun, cents: u64| async move { Ok::<_, fmt::Error>(cents) });
+    /// let report = TaskHandler::new("report", |_: TaskRun, day: String| async move { Ok::<_, fmt::Error>(day) });
+    /// let workers = billing.workers(4).task(charge).task(report).start()?;
+    ///
+    /// let charges = [100_u64, 200].map(|cents| TaskCall::<u64>::new("charge", &cents));
+    /// let batch = billing.submit_all(charges).then(TaskCall::<String>::new("report", &"Monday")).await?;
+    /// assert_eq!(batch.last.result(Duration::from_secs(60)).await?, "Monday");
+    /// # Ok(()) }
+    /// ```
+    pub fn submit_all<R>(&self, calls: impl IntoIterator<Item = TaskCall<R>>) -> SubmitAll<R> {
+        SubmitAll::new(self, calls)
+    }
 }
 
 impl<R> SubmitAll<R> {
@@ -192,15 +216,10 @@ impl Carried {
     }
 
     /// Pushes the call, with this id.
-    pub(crate) fn push(self, executor: &Executor, id: ElementId) -> Answered {
-        let queue = executor.queue(&self.task);
+    pub(crate) async fn push(self, executor: &Executor, id: ElementId) -> Result<()> {
         let once = OnceId { id: format!("then {id}").into(), window: WINDOW };
         let element =
             NewElement { once: Some(once), keep_result: Some(KEEP), ..NewElement::new(id, self.args.into_bytes()) };
-        Box::pin(async move {
-            let queue = queue?;
-            sender::push_named(&queue, element).await?;
-            Ok(Vec::new())
-        })
+        sender::push_named(&*executor.queue(&self.task)?, element).await
     }
 }

@@ -1,7 +1,7 @@
 //! Executors: named tasks, which other programs submit and these programs run.
 
-use std::collections::HashMap;
 use std::{
+    collections::HashMap,
     fmt,
     future::IntoFuture,
     marker::PhantomData,
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bandog_codec::{Bytes, Decode, Encode, TextJson};
+use bandog_codec::{Decode, Encode, TextJson};
 use bandog_core::{
     Error, ErrorKind, Result,
     queues::{Change, ElementId, ElementRow, Outcome, Queues},
@@ -18,13 +18,9 @@ use bandog_sync::Client;
 use futures_util::future::BoxFuture;
 
 use crate::{
-    Backoff, Delivery,
-    batch::{Carried, SubmitAll},
     new::{IntoPush, Push},
-    options::Slots,
     results,
     shared::{Shared, decode},
-    workers::{Running, Workers},
 };
 
 /// The time for which results are kept, unless something else is said.
@@ -64,70 +60,6 @@ impl<R> TaskCall<R> {
     }
 }
 
-/// What a task knows of its run: the id, the attempt, the fence and so on.
-pub type TaskRun = Delivery<()>;
-
-pub(crate) type Answered = BoxFuture<'static, Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>>>;
-
-/// A task that a program can run. Made by the attribute `task`.
-#[derive(Clone)]
-pub struct TaskHandler {
-    task: &'static str,
-    deliveries: u32,
-    backoff: Backoff,
-    timeout: Option<Duration>,
-    handle: Arc<dyn Fn(Delivery<Vec<u8>>) -> Answered + Send + Sync>,
-}
-
-impl TaskHandler {
-    /// Runs the task with this name by this function.
-    pub fn new<A, R, F, Fut, E>(task: &'static str, handle: F) -> Self
-    where
-        F: Fn(TaskRun, A) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, E>> + Send + 'static,
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-        TextJson: Decode<A> + Encode<R>,
-    {
-        let handle = move |delivery: Delivery<Vec<u8>>| -> Answered {
-            let args = match decode::<A, _>(&TextJson, &delivery) {
-                Ok(args) => args,
-                // Not repeated: a newer version may know the arguments.
-                Err(error) => {
-                    return Box::pin(
-                        async move { delivery.fail(&error).await.map(|()| Vec::new()).map_err(Into::into) },
-                    );
-                }
-            };
-            let result = handle(delivery.without_value(), args);
-            Box::pin(async move {
-                let result = result.await.map_err(Into::into)?;
-                let mut bytes = Vec::new();
-                TextJson.encode(&result, &mut bytes)?;
-                Ok(bytes)
-            })
-        };
-        Self { task, deliveries: 5, backoff: Backoff::default(), timeout: None, handle: Arc::new(handle) }
-    }
-
-    /// The number of deliveries after which a failed call is dead. Default: 5.
-    #[must_use]
-    pub fn deliveries(self, deliveries: u32) -> Self {
-        Self { deliveries, ..self }
-    }
-
-    /// The time after which a failed call comes again. Default: that of [`Backoff`].
-    #[must_use]
-    pub fn backoff(self, backoff: Backoff) -> Self {
-        Self { backoff, ..self }
-    }
-
-    /// The time after which a run fails: its future is dropped. Default: none.
-    #[must_use]
-    pub fn timeout(self, time: Duration) -> Self {
-        Self { timeout: Some(time), ..self }
-    }
-}
-
 impl Executor {
     pub(crate) fn new(client: &Client, name: &str) -> Result<Self> {
         Shared::new(client, name)?; // The store has work queues, and the name is allowed.
@@ -156,28 +88,6 @@ impl Executor {
         Submit { push, result: PhantomData }
     }
 
-    /// Submits calls of one task in one step, when this is awaited; with [`SubmitAll::then`], also one that runs when all of them
-    /// are done. The most are 10,000 calls and 16 MiB.
-    ///
-    /// ```
-    /// # use bandog::work::{ClientWork, TaskCall, TaskHandler, TaskRun};
-    /// # use std::{fmt, time::Duration};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let billing = bandog::connect("memory:").await?.executor("billing")?;
-    /// let charge = TaskHandler::new("charge", |_: TaskRun, cents: u64| async move { Ok::<_, fmt::Error>(cents) });
-    /// let report = TaskHandler::new("report", |_: TaskRun, day: String| async move { Ok::<_, fmt::Error>(day) });
-    /// let workers = billing.workers(4).task(charge).task(report).start()?;
-    ///
-    /// let charges = [100_u64, 200].map(|cents| TaskCall::<u64>::new("charge", &cents));
-    /// let batch = billing.submit_all(charges).then(TaskCall::<String>::new("report", &"Monday")).await?;
-    /// assert_eq!(batch.last.result(Duration::from_secs(60)).await?, "Monday");
-    /// # Ok(()) }
-    /// ```
-    pub fn submit_all<R>(&self, calls: impl IntoIterator<Item = TaskCall<R>>) -> SubmitAll<R> {
-        SubmitAll::new(self, calls)
-    }
-
     /// A call that was submitted before, by the name of its task and its id. That of [`SubmitAll::then`] is known when the others
     /// are done.
     ///
@@ -186,154 +96,11 @@ impl Executor {
     pub fn submitted<R>(&self, task: &str, id: ElementId) -> Result<Submitted<R>> {
         Ok(Submitted::new(&self.queue(task)?, id))
     }
-
-    /// Workers of this program: they run this number of tasks at the same time, at least 1.
-    pub fn workers(&self, slots: u32) -> TaskWorkers {
-        let (lease, drain) = (Duration::from_secs(30), Duration::from_secs(30));
-        TaskWorkers { executor: self.clone(), slots, lease, drain, tasks: Vec::new() }
-    }
 }
 
 impl fmt::Debug for Executor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Executor").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// The tasks that a program runs. Created by [`Executor::workers`].
-#[must_use = "tasks do not run until they are started"]
-pub struct TaskWorkers {
-    executor: Executor,
-    slots: u32,
-    lease: Duration,
-    drain: Duration,
-    tasks: Vec<TaskHandler>,
-}
-
-impl TaskWorkers {
-    /// Runs this task.
-    pub fn task(mut self, handler: TaskHandler) -> Self {
-        self.tasks.push(handler);
-        self
-    }
-
-    /// As [`Workers::lease`](crate::Workers::lease).
-    pub fn lease(self, lease: Duration) -> Self {
-        Self { lease, ..self }
-    }
-
-    /// As [`Workers::drain`](crate::Workers::drain).
-    pub fn drain(self, drain: Duration) -> Self {
-        Self { drain, ..self }
-    }
-
-    /// Starts, on the runtime of the caller.
-    ///
-    /// # Errors
-    /// `ErrorKind::Misused`: there is no task, or two have the same name, or an option is not allowed.
-    pub fn start(self) -> Result<RunningTasks> {
-        let Self { executor, slots, lease, drain, tasks } = self;
-        if tasks.is_empty() {
-            return Err(Error::misused(format!("the executor {} has no task; add one with task(…)", executor.name)));
-        }
-        let all = Slots::new(slots);
-        let mut running = Vec::with_capacity(tasks.len());
-        for (at, handler) in tasks.iter().enumerate() {
-            if tasks[..at].iter().any(|other| other.task == handler.task) {
-                return Err(Error::misused(format!("the executor {} has two tasks {:?}", executor.name, handler.task)));
-            }
-            let TaskHandler { task, deliveries, backoff, timeout, handle } = handler.clone();
-            let workers: Workers<Vec<u8>, Bytes> = Workers::new(&executor.queue(task)?, Bytes, slots);
-            let workers = workers.lease(lease).drain(drain).deliveries(deliveries).backoff(backoff);
-            let executor = executor.clone();
-            running.push(workers.sharing(all.clone()).answer(move |delivery| match Carried::read(&delivery) {
-                None => limited(handle(delivery), timeout),
-                Some(carried) => limited(push_carried(carried, &executor, &delivery), None),
-            }));
-        }
-        Ok(RunningTasks(running))
-    }
-}
-
-/// Pushes the call that the element carries.
-fn push_carried(carried: Result<Carried>, executor: &Executor, delivery: &Delivery<Vec<u8>>) -> Answered {
-    match carried {
-        Ok(carried) => carried.push(executor, delivery.id()),
-        Err(error) => Box::pin(async { Err(error.into()) }),
-    }
-}
-
-/// Limits the time of a run.
-async fn limited(
-    run: Answered,
-    timeout: Option<Duration>,
-) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
-    match timeout {
-        Some(time) => match tokio::time::timeout(time, run).await {
-            Ok(result) => result,
-            Err(_) => Err(format!("the task did not end within {time:?}").into()),
-        },
-        None => run.await,
-    }
-}
-
-impl fmt::Debug for TaskWorkers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskWorkers")
-            .field("executor", &self.executor)
-            .field("tasks", &self.tasks)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for TaskHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskHandler").field("task", &self.task).finish_non_exhaustive()
-    }
-}
-
-/// Tasks that a program runs. If it is dropped, they stop as dropped [`Running`] workers do.
-#[must_use = "dropped workers stop"]
-#[derive(Debug)]
-pub struct RunningTasks(Vec<Running>);
-
-impl RunningTasks {
-    /// Stops as [`Running::stop`].
-    ///
-    /// # Errors
-    /// As [`Running::stop`].
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the workers stop without waiting for tasks.
-    pub async fn stop(self) -> Result<()> {
-        let stopped = futures_util::future::join_all(self.0.into_iter().map(Running::stop)).await;
-        stopped.into_iter().collect()
-    }
-
-    /// Waits until this future resolves, or until workers end by an error; then stops as [`Running::stop`].
-    ///
-    /// # Errors
-    /// As of awaiting [`Running`].
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the workers stop without waiting for tasks.
-    pub async fn until(self, stop: impl Future) -> Result<()> {
-        let (stopping, stopped) = tokio::sync::watch::channel(());
-        let each = self.0.into_iter().map(|running| {
-            let mut stopped = stopped.clone();
-            // An error of one stops all: the sender is dropped.
-            running.until(async move { stopped.changed().await })
-        });
-        let all = futures_util::future::try_join_all(each);
-        let stop = async {
-            stop.await;
-            drop(stopping);
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            ended = all => ended.map(drop),
-            () = stop => Ok(()),
-        }
     }
 }
 

@@ -36,6 +36,7 @@ mod remote;
 mod results;
 mod sender;
 mod shared;
+mod tasks;
 mod waiting;
 mod workers;
 
@@ -51,10 +52,11 @@ pub use self::{
     backoff::Backoff,
     batch::{Batch, SubmitAll, SubmitBatch},
     delivery::Delivery,
-    executor::{Executor, RunningTasks, Submit, Submitted, TaskCall, TaskError, TaskHandler, TaskRun, TaskWorkers},
+    executor::{Executor, Submit, Submitted, TaskCall, TaskError},
     new::{Push, PushAll},
     queue::{ClientWork, WorkQueue},
     remote::{CallError, RemoteCalls, Service},
+    tasks::{RunningTasks, TaskHandler, TaskRun, TaskWorkers},
     workers::{Running, Workers},
 };
 
