@@ -90,6 +90,11 @@ pub(crate) fn missing_packages(tools: &[Tool]) -> Vec<&'static str> {
     missing.map(|tool| tool.package).collect()
 }
 
+/// The name of the installed program of a tool. None: it is missing.
+pub(crate) fn program(tool: &Tool) -> Option<&'static str> {
+    tool.programs.iter().copied().find(|program| is_installed(program))
+}
+
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Debian installs the server programs of PostgreSQL in a directory that is not in `PATH`.

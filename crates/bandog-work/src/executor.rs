@@ -88,7 +88,7 @@ impl Executor {
         Submit { push, result: PhantomData }
     }
 
-    /// A call that was submitted before, by the name of its task and its id. That of [`SubmitAll::then`] is known when the others
+    /// A call that was submitted before, by the name of its task and its id. That of [`SubmitAll::then`](crate::SubmitAll::then) is known when the others
     /// are done.
     ///
     /// # Errors

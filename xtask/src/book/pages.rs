@@ -16,6 +16,8 @@ const ENGLISH: &str = "docs";
 const CHINESE: &str = "book/zh/src";
 /// Where files of the repository are that are no pages of the book.
 const REPOSITORY: &str = "https://github.com/bandog/bandog/blob/main";
+/// A part of the head of each page in Chinese: its search.
+const HEAD: &str = "theme/head.hbs";
 /// The page with the help of each command.
 const HELP: &str = "help.md";
 
@@ -28,8 +30,13 @@ pub(super) fn collect(language: &str, stage: &Path, help: &str) -> Result<(), Fa
     let _ = fs::remove_dir_all(stage);
     let source = stage.join("src");
     fs::create_dir_all(source.join("pictures")).map_err(failed)?;
+    let settings = Path::new("book").join(language);
     for (from, to) in [("book.toml", stage.join("book.toml")), ("SUMMARY.md", source.join("SUMMARY.md"))] {
-        fs::copy(Path::new("book").join(language).join(from), to).map_err(failed)?;
+        fs::copy(settings.join(from), to).map_err(failed)?;
+    }
+    if language == "zh" {
+        fs::create_dir_all(stage.join("theme")).map_err(failed)?;
+        fs::copy(settings.join(HEAD), stage.join(HEAD)).map_err(failed)?;
     }
     for picture in fs::read_dir("docs/pictures").map_err(failed)? {
         let picture = picture.map_err(failed)?;
