@@ -194,7 +194,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 /// Pauses a queue. A queue without elements and workers may have a wrong name.
 async fn pause(queue: &Queue, name: &str) -> bandog::Result<()> {
     queue.pause().await?;
-    let status = queue.status().await?;
+    let Ok(status) = queue.status().await else { return Ok(()) };
     if status.counts.values().all(|count| *count == 0) && status.workers.is_empty() {
         report(&format!(
             "{name:?} has no elements and no workers yet; if the name is wrong, end the pause by `resume`"

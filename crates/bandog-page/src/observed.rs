@@ -15,15 +15,16 @@ pub(crate) const STEP: Duration = Duration::from_secs(60);
 const KEPT: usize = 1440;
 /// Maximum number of names of locks in one observation.
 const LOCKS: usize = 20;
-/// Maximum number of names in all observations. A further name is not kept. With the 100 queues and the locks of each
-/// observation, 24 hours take at most 5 MB.
+/// Maximum number of names of queues, and of names of locks, in all observations. A further name is not kept. With the 100
+/// queues and the locks of each observation, 24 hours take at most 5 MB.
 const NAMES: usize = 500;
 
 /// The observations, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     samples: VecDeque<Sample>,
-    names: HashSet<Arc<str>>,
+    queue_names: Names,
+    lock_names: Names,
     /// The counters of each job at the last observation of the jobs, by a hash of its name, and the time of this
     /// observation.
     counters: Option<(i64, HashMap<u64, Ended>)>,
@@ -38,6 +39,8 @@ pub(crate) struct Sample {
     pub(crate) at: i64,
     pub(crate) runs: Option<Runs>,
     pub(crate) queues: Option<Vec<Depth>>,
+    /// The last name of a queue that was observed. None: that of the last queue.
+    pub(crate) last_queue: Option<Arc<str>>,
     pub(crate) locks: Option<Vec<Waiting>>,
 }
 
@@ -71,6 +74,8 @@ pub(crate) struct Seen {
     pub(crate) jobs: Option<(i64, Arc<Snapshot>)>,
     /// Names of queues, their waiting elements, and the age of the oldest one in milliseconds.
     pub(crate) queues: Option<Vec<(String, u64, u64)>>,
+    /// The last of these names, if there are further ones.
+    pub(crate) last_queue: Option<String>,
     /// Names of locks, and the calls that wait for each of them.
     pub(crate) locks: Option<Vec<(String, usize)>>,
 }
@@ -102,23 +107,31 @@ impl Observed {
         while self.samples.len() >= KEPT {
             self.samples.pop_front();
         }
-        self.names.retain(|name| Arc::strong_count(name) > 1);
+        self.queue_names.forget();
+        self.lock_names.forget();
         let runs = seen.jobs.and_then(|(at, jobs)| self.count(at, &jobs));
+        let names = &mut self.queue_names;
+        let mut last_queue = seen.last_queue.and_then(|name| names.kept(&name));
         let queues = seen.queues.map(|queues| {
             let waiting = queues.into_iter().filter(|(_, waiting, _)| *waiting > 0);
             let depth = |(name, waiting, oldest): (String, u64, u64)| {
-                Some(Depth { name: self.name(&name)?, waiting: small(waiting), oldest_ms: small(oldest) })
+                let kept = names.kept(&name);
+                if kept.is_none() {
+                    last_queue = Some("".into()); // Of the names that are not kept, nothing is known.
+                }
+                Some(Depth { name: kept?, waiting: small(waiting), oldest_ms: small(oldest) })
             };
             waiting.filter_map(depth).collect()
         });
         let locks = seen.locks.map(|mut locks| {
             locks.retain(|(_, calls)| *calls > 0);
             locks.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
-            let waiting =
-                |(name, calls): &(String, usize)| Some(Waiting { name: self.name(name)?, calls: small(*calls as u64) });
+            let waiting = |(name, calls): &(String, usize)| {
+                Some(Waiting { name: self.lock_names.kept(name)?, calls: small(*calls as u64) })
+            };
             locks.iter().take(LOCKS).filter_map(waiting).collect()
         });
-        self.samples.push_back(Sample { at, runs, queues, locks });
+        self.samples.push_back(Sample { at, runs, queues, last_queue, locks });
     }
 
     /// The runs that ended since the last observation of the jobs.
@@ -136,17 +149,28 @@ impl Observed {
         }
         Some(Runs { from, to, ended })
     }
+}
+
+/// Names that observations share.
+#[derive(Debug, Default)]
+struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    /// Removes the names that no observation has.
+    fn forget(&mut self) {
+        self.0.retain(|name| Arc::strong_count(name) > 1);
+    }
 
     /// The kept name. None: too many names are kept.
-    fn name(&mut self, name: &str) -> Option<Arc<str>> {
-        if let Some(known) = self.names.get(name) {
+    fn kept(&mut self, name: &str) -> Option<Arc<str>> {
+        if let Some(known) = self.0.get(name) {
             return Some(Arc::clone(known));
         }
-        if self.names.len() >= NAMES {
+        if self.0.len() >= NAMES {
             return None;
         }
         let name: Arc<str> = Arc::from(name);
-        self.names.insert(Arc::clone(&name));
+        self.0.insert(Arc::clone(&name));
         Some(name)
     }
 }

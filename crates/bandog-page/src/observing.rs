@@ -72,27 +72,32 @@ impl<S: Source> Handler<S> {
     async fn see(&self) -> Seen {
         let jobs = timeout(TIME, self.snapshot()).await;
         let jobs = jobs.ok().and_then(Result::ok);
+        let (queues, last_queue) = timeout(TIME, self.see_queues()).await.ok().flatten().unzip();
         Seen {
             jobs: jobs.map(|known| (Time::from(known.at).millisecond(), known.value)),
-            queues: timeout(TIME, self.see_queues()).await.ok().flatten(),
+            queues,
+            last_queue: last_queue.flatten(),
             locks: self.see_locks().await,
         }
     }
 
-    /// The first queues: their names, their waiting elements, and the age of the oldest one.
-    async fn see_queues(&self) -> Option<Vec<(String, u64, u64)>> {
+    /// The first queues: their names, their waiting elements, and the age of the oldest one; and the last name, if there are
+    /// further queues.
+    async fn see_queues(&self) -> Option<(Vec<(String, u64, u64)>, Option<String>)> {
         if !self.source().has_queues() {
             return None;
         }
         let queues = &self.shared.queues;
         let names = queues.names().await.ok()?.value;
-        let states = queues.states(names.iter().take(queues::MOST).cloned().collect()).await.ok()?;
+        let first: Vec<String> = names.iter().take(queues::MOST).cloned().collect();
+        let last = first.last().filter(|_| names.len() > first.len()).cloned();
+        let states = queues.states(first).await.ok()?;
         let depth = |(name, known): (String, Known<queues::QueueState>)| {
             let status = &known.value.status;
             let waiting = [Phase::Ready, Phase::Delayed, Phase::Blocked].map(|phase| status.count(phase)).iter().sum();
             (name, waiting, status.oldest.map_or(0, millis))
         };
-        Some(states.into_iter().map(depth).collect())
+        Some((states.into_iter().map(depth).collect(), last))
     }
 
     /// The locks and the calls that wait for each of them. None if the scan of the store takes long.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     digest::Digest,
-    observed::{Observed, Sample},
+    observed::{Observed, Runs, Sample},
     snapshot::is_bad,
 };
 
@@ -152,7 +152,7 @@ impl RunSteps {
             read[step].0 += u64::from(run.state == State::Ok);
             read[step].1 += u64::from(is_bad(run.state) && !run.is_retried);
         }
-        for runs in samples.iter().filter_map(|sample| sample.runs) {
+        for runs in counted(samples) {
             let Some(step) = steps.of(runs.to) else { continue };
             seen[step].0 += runs.ended.ok;
             seen[step].1 += runs.ended.failed;
@@ -195,8 +195,11 @@ impl QueueSteps {
     fn new(name: &str, steps: Steps, samples: &[&Sample]) -> Self {
         let of = |sample: &Sample, value: fn(u32, u32) -> u32| {
             let queues = sample.queues.as_ref()?;
-            let depth = queues.iter().find(|depth| &*depth.name == name);
-            Some(depth.map_or(0, |depth| value(depth.waiting, depth.oldest_ms)))
+            match queues.iter().find(|depth| &*depth.name == name) {
+                Some(depth) => Some(value(depth.waiting, depth.oldest_ms)),
+                // Without elements, or not observed.
+                None => sample.last_queue.as_ref().is_none_or(|last| name <= &**last).then_some(0),
+            }
         };
         Self {
             name: name.to_owned(),
@@ -222,14 +225,15 @@ pub(crate) fn percentile(values: &mut [u32], percent: usize) -> Option<u32> {
     Some(*values.select_nth_unstable(place).1)
 }
 
+/// The counted runs, without those of a gap: some of them ended long before.
+fn counted(samples: &[&Sample]) -> impl Iterator<Item = Runs> {
+    samples.iter().filter_map(|sample| sample.runs).filter(|runs| runs.to - runs.from <= STEP_MS)
+}
+
 /// The times over which the counters of jobs were observed without a gap.
 fn spans(samples: &[&Sample]) -> Vec<(i64, i64)> {
     let mut spans: Vec<(i64, i64)> = Vec::new();
-    for runs in samples.iter().filter_map(|sample| sample.runs) {
-        // Runs that ended long ago would be counted in a late step.
-        if runs.to - runs.from > STEP_MS {
-            continue;
-        }
+    for runs in counted(samples) {
         match spans.last_mut() {
             Some((_, to)) if *to == runs.from => *to = runs.to,
             Some(_) | None => spans.push((runs.from, runs.to)),

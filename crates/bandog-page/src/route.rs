@@ -75,7 +75,10 @@ impl Route {
     pub(crate) fn of(method: &Method, uri: &Uri, prefix: &str) -> Result<Self, Trouble> {
         let path = uri.path();
         let route = match path.strip_prefix(prefix) {
-            Some("") => Self::Slash(format!("./{}/", path.rsplit('/').next().unwrap_or_default())),
+            Some("") => {
+                let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+                Self::Slash(format!("./{}/{query}", path.rsplit('/').next().unwrap_or_default()))
+            }
             Some(below) if below.starts_with('/') => Self::of_path(below, uri.query())?,
             Some(_) | None => return Err(Trouble::nothing_here()),
         };

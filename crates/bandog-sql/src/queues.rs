@@ -17,7 +17,10 @@ mod time;
 mod user;
 pub(crate) mod work;
 
-use std::sync::PoisonError;
+use std::{
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -30,6 +33,9 @@ use bandog_core::{
 };
 
 use crate::{channel::Channel, notifications, sql::Sql};
+
+/// The time until a change of locked elements is repeated.
+const PAUSE: Duration = Duration::from_millis(50);
 
 #[async_trait]
 impl Queues for Sql {
@@ -84,11 +90,22 @@ impl Queues for Sql {
     }
 
     async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {
-        let query = change::Changing { queue: queue.clone(), change: change.clone() };
+        let query = || change::Changing { queue: queue.clone(), change: change.clone() };
         let changed = match change {
-            Change::Retry(_) | Change::Remove(_) | Change::Purge(_) => self.wait_in_queues(query).await,
+            Change::Retry(_) | Change::Remove(_) | Change::Purge(_) => {
+                let end = Instant::now() + self.context().options.timeout;
+                loop {
+                    // Each attempt ends soon, so that it delays no other request for long.
+                    match self.wait_in_queues(query()).await {
+                        Err(error) if error.is_about_locked_rows() && Instant::now() + PAUSE < end => {
+                            tokio::time::sleep(PAUSE).await;
+                        }
+                        changed => break changed,
+                    }
+                }
+            }
             Change::Pause(_) | Change::Concurrency(_) | Change::Rate(_) | Change::Worker(..) => {
-                self.query_queues(query).await
+                self.query_queues(query()).await
             }
         };
         changed.map_err(|error| error.during("change").at(queue))

@@ -27,11 +27,12 @@ use crate::{
 /// - After a failover to such a replica, a lock can be granted although a client holds it.
 ///
 /// # Connections
-/// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
-/// registry, and for notifications. A fifth one is for work queues, if they are used, and a sixth for requests
-/// about them that may wait for a transaction of another program: pushes with `once`, and changes by operators. Each is opened when it is first needed. Clones share them. While the server has no free
-/// connection, one is enough for all requests, and waiters poll. Each must lead to one session of the server. A pooler, such
-/// as PgBouncer, is refused, unless the URL says `?pooler=session`.
+/// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and
+/// the registry, and for notifications. A fifth one is for work queues, if they are used, and a sixth for requests about
+/// them that may wait for a transaction of another program: pushes with `once`, and changes by operators. Each is opened
+/// when it is first needed. Clones share them. While the server has no free connection, one is enough for all requests,
+/// and waiters poll. Each must lead to one session of the server. A pooler, such as PgBouncer, is refused, unless the URL
+/// says `?pooler=session`.
 #[derive(Debug, Clone)]
 pub struct Sql(Arc<Shared>);
 

@@ -92,48 +92,35 @@ async fn push<DB: Supported>(
     Ok(ids)
 }
 
+macro_rules! pushes_many {
+    ($database:ty: $([$($parameters:tt)*] $type:ty),+) => {
+        $(impl<$($parameters)*> PushIn<$database> for $type {
+            type Ids = Vec<ElementId>;
+
+            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
+                push::<$database>(self.into_push(), tx).await
+            }
+        })+
+    };
+}
+
+macro_rules! pushes_one {
+    ($database:ty: $([$($parameters:tt)*] $type:ty),+) => {
+        $(impl<$($parameters)*> PushIn<$database> for $type {
+            type Ids = ElementId;
+
+            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<ElementId> {
+                Ok(push::<$database>(self.into_push(), tx).await?[0])
+            }
+        })+
+    };
+}
+
 /// Implements the traits for a database.
 macro_rules! in_transactions {
     ($database:ty) => {
-        impl PushIn<$database> for PushAll {
-            type Ids = Vec<ElementId>;
-
-            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
-                push::<$database>(self.into_push(), tx).await
-            }
-        }
-
-        impl PushIn<$database> for Push {
-            type Ids = ElementId;
-
-            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<ElementId> {
-                Ok(push::<$database>(self.into_push(), tx).await?[0])
-            }
-        }
-
-        impl<R: Send> PushIn<$database> for Submit<R> {
-            type Ids = ElementId;
-
-            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<ElementId> {
-                Ok(push::<$database>(self.into_push(), tx).await?[0])
-            }
-        }
-
-        impl<R: Send> PushIn<$database> for SubmitAll<R> {
-            type Ids = Vec<ElementId>;
-
-            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
-                push::<$database>(self.into_push(), tx).await
-            }
-        }
-
-        impl<R: Send, L: Send> PushIn<$database> for SubmitBatch<R, L> {
-            type Ids = Vec<ElementId>;
-
-            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
-                push::<$database>(self.into_push(), tx).await
-            }
-        }
+        pushes_many!($database: [] PushAll, [R: Send] SubmitAll<R>, [R: Send, L: Send] SubmitBatch<R, L>);
+        pushes_one!($database: [] Push, [R: Send] Submit<R>);
 
         impl<T: Send + Sync> DoneIn<$database> for Delivery<T> {
             async fn done_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {

@@ -45,9 +45,8 @@ pub struct SubmitAll<R> {
 #[must_use = "calls are submitted when this is awaited"]
 #[derive(Debug)]
 pub struct SubmitBatch<R, L> {
-    push: Result<PushAll>,
-    /// The queue of the last call. None: there is an error.
-    last: Option<Arc<Shared>>,
+    /// The elements, and the queue of the last call.
+    push: Result<(PushAll, Arc<Shared>)>,
     result: PhantomData<fn() -> (R, L)>,
 }
 
@@ -130,7 +129,7 @@ impl<R> SubmitAll<R> {
     /// Submits one more call, of any task of this executor, which runs when all others are done. While one of them is dead, or
     /// if one was cancelled, it waits; [`Submitted::cancel`] removes it.
     pub fn then<L>(self, last: TaskCall<L>) -> SubmitBatch<R, L> {
-        let both = self.push.and_then(|push| {
+        let push = self.push.and_then(|push| {
             let queue = self.executor.queue(last.task)?;
             let element = if queue.key == push.shared.key {
                 Push::new(&queue, last.payload)
@@ -139,11 +138,7 @@ impl<R> SubmitAll<R> {
             };
             Ok((push.then(element.keep_result(KEEP)), queue))
         });
-        let (push, last) = match both {
-            Ok((push, queue)) => (Ok(push), Some(queue)),
-            Err(error) => (Err(error), None),
-        };
-        SubmitBatch { push, last, result: PhantomData }
+        SubmitBatch { push, result: PhantomData }
     }
 }
 
@@ -166,12 +161,10 @@ impl<R: 'static, L: 'static> IntoFuture for SubmitBatch<R, L> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let push = self.push?;
+            let (push, of_last) = self.push?;
             let queue = push.shared.clone();
             let mut pushed = push.await?;
-            let (Some(last), Some(of_last)) = (pushed.pop(), self.last) else {
-                return Err(Error::unavailable("the push was not answered").ambiguous());
-            };
+            let last = pushed.pop().ok_or_else(|| Error::unavailable("the push was not answered").ambiguous())?;
             let parts = pushed.iter().map(|pushed| Submitted::new(&queue, pushed.id)).collect();
             Ok(Batch { parts, last: Submitted::new(&of_last, last.id).carried_in(queue) })
         })
@@ -186,7 +179,7 @@ impl<R> IntoPush for SubmitAll<R> {
 
 impl<R, L> IntoPush for SubmitBatch<R, L> {
     fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
-        self.push?.into_push()
+        self.push?.0.into_push()
     }
 }
 

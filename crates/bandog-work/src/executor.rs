@@ -25,6 +25,8 @@ use crate::{
 
 /// The time for which results are kept, unless something else is said.
 pub(crate) const KEEP: Duration = Duration::from_secs(3600);
+/// The time for which a cancellation waits for the worker that pushes the call.
+const CARRIED: Duration = Duration::from_secs(30);
 
 /// Runs tasks by name in other programs. Created by [`ClientWork::executor`](crate::ClientWork::executor). Clones are the
 /// same executor.
@@ -234,22 +236,14 @@ impl<R> Submitted<R> {
         let begun = self.queue.clock().now();
         if let Some(carrier) = &self.carrier {
             match results::wait(carrier, self.id, at_most).await {
-                Ok(Some(Outcome::Done(_))) => {}
-                Ok(None) => return Err(TaskError::Late),
-                Ok(Some(Outcome::Failed(error))) => return Err(TaskError::Failed(error)),
-                Ok(Some(Outcome::Cancelled)) => return Err(TaskError::Cancelled),
                 // Its result is not kept any more.
                 Err(error) if error.kind() == ErrorKind::Lost => {}
-                Err(error) => return Err(TaskError::Store(error)),
+                ended => _ = done(ended)?,
             }
         }
         let left = at_most.saturating_sub(self.queue.clock().now().since(begun));
-        match results::wait(&self.queue, self.id, left).await.map_err(TaskError::Store)? {
-            None => Err(TaskError::Late),
-            Some(Outcome::Done(bytes)) => decode(&TextJson, &bytes).map_err(TaskError::Store),
-            Some(Outcome::Failed(error)) => Err(TaskError::Failed(error)),
-            Some(Outcome::Cancelled) => Err(TaskError::Cancelled),
-        }
+        let bytes = done(results::wait(&self.queue, self.id, left).await)?;
+        decode(&TextJson, &bytes).map_err(TaskError::Store)
     }
 
     /// What the call is doing. None: it has ended, and its result is not kept.
@@ -261,13 +255,13 @@ impl<R> Submitted<R> {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn status(&self) -> Result<Option<ElementRow>> {
-        for queue in [Some(&self.queue), self.carrier.as_ref()].into_iter().flatten() {
-            let found = queue.queues.find(&queue.key, &[self.id]).await.map_err(|error| error.at(&queue.key))?;
-            if let Some(row) = found.into_iter().next().flatten() {
+        if let Some(carrier) = &self.carrier {
+            let carried = find(carrier, self.id).await?;
+            if let Some(row) = carried.filter(|row| !matches!(row.outcome, Some(Outcome::Done(_)))) {
                 return Ok(Some(row));
             }
         }
-        Ok(None)
+        find(&self.queue, self.id).await
     }
 
     /// Cancels the call: it is not begun, or its future is dropped at its next await. Returns whether it had not ended.
@@ -278,11 +272,39 @@ impl<R> Submitted<R> {
     /// # Cancel safety
     /// If the future is dropped, the call may be cancelled.
     pub async fn cancel(&self) -> Result<bool> {
-        let (change, mut removed) = (Change::Remove(vec![self.id]), 0);
-        // First the element that would push the call.
-        for queue in [self.carrier.as_ref(), Some(&self.queue)].into_iter().flatten() {
-            removed += queue.queues.change(&queue.key, &change).await.map_err(|error| error.at(&queue.key))?;
+        if let Some(carrier) = &self.carrier
+            && remove(carrier, self.id).await?
+        {
+            // A worker that has the carrying element may push the call nevertheless.
+            match results::wait(carrier, self.id, CARRIED).await {
+                Ok(Some(Outcome::Done(_))) => {}
+                Ok(Some(Outcome::Failed(_) | Outcome::Cancelled)) => return Ok(true),
+                Ok(None) => return Err(Error::unavailable("the call is being handed on; cancel it again").ambiguous()),
+                Err(error) if error.kind() == ErrorKind::Lost => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(removed > 0)
+        remove(&self.queue, self.id).await
     }
+}
+
+/// The result of an element that is done.
+fn done(ended: Result<Option<Outcome>>) -> Result<Vec<u8>, TaskError> {
+    match ended.map_err(TaskError::Store)? {
+        None => Err(TaskError::Late),
+        Some(Outcome::Done(bytes)) => Ok(bytes),
+        Some(Outcome::Failed(error)) => Err(TaskError::Failed(error)),
+        Some(Outcome::Cancelled) => Err(TaskError::Cancelled),
+    }
+}
+
+async fn find(queue: &Shared, id: ElementId) -> Result<Option<ElementRow>> {
+    let found = queue.queues.find(&queue.key, &[id]).await.map_err(|error| error.at(&queue.key))?;
+    Ok(found.into_iter().next().flatten())
+}
+
+/// Removes an element. Returns whether it had not ended.
+async fn remove(queue: &Shared, id: ElementId) -> Result<bool> {
+    let removed = queue.queues.change(&queue.key, &Change::Remove(vec![id])).await;
+    Ok(removed.map_err(|error| error.at(&queue.key))? > 0)
 }

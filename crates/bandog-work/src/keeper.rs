@@ -44,8 +44,8 @@ pub(crate) type Start = Arc<dyn Fn(Vec<u8>, Link) -> BoxFuture<'static, Option<H
 type InFlight<T> = BoxFuture<'static, T>;
 /// The endings of a request, and its answer.
 type Settlement = (Vec<Ending>, Result<Vec<Settled>>);
-/// When a request began, its deliveries, and its answer.
-type Extension = (Moment, Vec<DeliveryId>, Result<Vec<Extended>>);
+/// When a request began, its deliveries with the texts about their progress, and its answer.
+type Extension = (Moment, Vec<(DeliveryId, Option<String>)>, Result<Vec<Extended>>);
 
 /// Whether the workers stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +90,6 @@ struct Keeper {
     /// The average duration of handlers.
     average: Option<Duration>,
     endings: Vec<Ending>,
-    /// Those of elements that a transaction of another program has locked, and when they are repeated.
-    busy: Vec<Ending>,
-    busy_at: Moment,
     /// A request, and when it began.
     taking: Option<InFlight<(Moment, Result<Taken>)>>,
     settling: Option<InFlight<Settlement>>,
@@ -143,8 +140,6 @@ pub(crate) async fn run(
         running: JoinSet::new(),
         average: None,
         endings: Vec::new(),
-        busy: Vec::new(),
-        busy_at: now,
         taking: None,
         settling: None,
         extending: None,
@@ -221,7 +216,7 @@ impl Keeper {
                 biased;
                 Some((begun, taken)) = &mut taking => self.taken(begun, taken)?,
                 Some((endings, answer)) = &mut settling => self.settled(endings, answer),
-                Some((begun, ids, answer)) = &mut extending => self.extended(begun, &ids, answer),
+                Some((begun, deliveries, answer)) = &mut extending => self.extended(begun, &deliveries, answer),
                 Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
                 Some(ended) = self.running.join_next() => {
                     if let Ok((delivery, end)) = ended {
@@ -245,11 +240,10 @@ impl Keeper {
         if stop == Stop::No && self.taking.is_none() {
             wake = wake.min(self.take_at);
         }
-        if !self.endings.is_empty() && self.settling.is_none() {
-            wake = wake.min(self.settle_at);
-        }
-        if !self.busy.is_empty() && self.settling.is_none() {
-            wake = wake.min(self.busy_at);
+        if self.settling.is_none()
+            && let Some(at) = self.endings.iter().map(|ending| ending.at).min()
+        {
+            wake = wake.min(at.max(self.settle_at));
         }
         if let Some((_, since)) = self.waiting.front() {
             wake = wake.min(*since + MAX_WAIT);

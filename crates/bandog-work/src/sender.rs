@@ -106,10 +106,32 @@ impl Drop for Sending {
             return;
         }
         let mut state = self.shared.sender.state();
-        (state.is_sending, state.bytes) = (false, 0);
+        state.is_sending = false;
         let dropped = take(&mut state.waiting);
+        let bytes = dropped.iter().map(|call| call.bytes).sum();
+        state.bytes = state.bytes.saturating_sub(bytes);
         drop(state);
         drop(dropped);
+    }
+}
+
+/// Bytes that wait, until this is dropped.
+struct Counted {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Counted {
+    fn new(shared: &Arc<Shared>, bytes: usize) -> Self {
+        shared.sender.state().bytes += bytes;
+        Self { shared: shared.clone(), bytes }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut state = self.shared.sender.state();
+        state.bytes = state.bytes.saturating_sub(self.bytes);
     }
 }
 
@@ -123,22 +145,20 @@ async fn send(mut sending: Sending) {
             sending.is_done = true;
             return;
         }
-        let elements = calls.iter_mut().flat_map(|call| {
-            let number = call.elements.len();
-            let elements = take(&mut call.elements);
-            call.bytes = number;
-            elements
-        });
-        let mut push = Push { queue: shared.key.clone(), elements: elements.collect() };
+        let numbers: Vec<usize> = calls.iter().map(|call| call.elements.len()).collect();
+        let elements = calls.iter_mut().flat_map(|call| take(&mut call.elements)).collect();
+        let mut push = Push { queue: shared.key.clone(), elements };
         match repeat(&shared, &push, true).await {
-            // They delay no others. Their number is that of the calls within three timeouts.
+            // Each is repeated alone, so that it delays no other.
             Err(error) if error.is_about_locked_rows() && !error.maybe_applied() => {
-                for call in calls {
-                    let rest = push.elements.split_off(call.bytes);
+                for (call, number) in calls.into_iter().zip(numbers) {
+                    let rest = push.elements.split_off(number);
                     let elements = std::mem::replace(&mut push.elements, rest);
-                    let (shared, push) = (shared.clone(), Push { queue: shared.key.clone(), elements });
+                    let push = Push { queue: shared.key.clone(), elements };
+                    let counted = Counted::new(&shared, call.bytes);
                     drop(tokio::spawn(async move {
-                        let pushed = repeat(&shared, &push, false).await;
+                        let shared = &counted.shared;
+                        let pushed = repeat(shared, &push, false).await;
                         pushed.iter().for_each(|pushed| meters::pushed(shared.name(), pushed));
                         let _ = call.reply.send(pushed);
                     }));
@@ -147,8 +167,8 @@ async fn send(mut sending: Sending) {
             Ok(pushed) => {
                 meters::pushed(shared.name(), &pushed);
                 let mut pushed = pushed.into_iter();
-                for call in calls {
-                    let _ = call.reply.send(Ok(pushed.by_ref().take(call.bytes).collect()));
+                for (call, number) in calls.into_iter().zip(numbers) {
+                    let _ = call.reply.send(Ok(pushed.by_ref().take(number).collect()));
                 }
             }
             Err(error) => calls.into_iter().for_each(|call| _ = call.reply.send(Err(error.clone()))),

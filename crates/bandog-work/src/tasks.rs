@@ -139,7 +139,7 @@ impl TaskWorkers {
             let executor = executor.clone();
             running.push(workers.sharing(all.clone()).answer(move |delivery| match Carried::read(&delivery) {
                 None => limited(handle(delivery), timeout),
-                Some(carried) => limited(push_carried(carried, &executor, &delivery), None),
+                Some(carried) => limited(push_carried(carried, &executor, delivery), None),
             }));
         }
         Ok(RunningTasks(running))
@@ -147,10 +147,14 @@ impl TaskWorkers {
 }
 
 /// Pushes the call that the element carries.
-fn push_carried(carried: Result<Carried>, executor: &Executor, delivery: &Delivery<Vec<u8>>) -> Answered {
+fn push_carried(carried: Result<Carried>, executor: &Executor, delivery: Delivery<Vec<u8>>) -> Answered {
     let (executor, id) = (executor.clone(), delivery.id());
     Box::pin(async move {
-        carried?.push(&executor, id).await?;
+        match carried?.push(&executor, id).await {
+            // The store does not answer. The parts are done, so this delivery must not count.
+            Err(error) if error.is_retryable() => delivery.hand_back().await?,
+            pushed => pushed?,
+        }
         Ok(Vec::new())
     })
 }

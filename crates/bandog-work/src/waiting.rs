@@ -32,6 +32,12 @@ pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<Result<Vec<Pushed>>>,
 }
 
+impl Waiting {
+    fn has_once(&self) -> bool {
+        self.elements.iter().any(|element| element.once.is_some())
+    }
+}
+
 impl Sender {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -41,9 +47,11 @@ impl Sender {
     pub(crate) fn next(&self) -> Vec<Waiting> {
         let mut state = self.state();
         let (mut elements, mut bytes) = (0, 0);
+        // Those with ids of `once` may wait for a transaction of another program.
+        let once = state.waiting.first().is_some_and(Waiting::has_once);
         let fits = |waiting: &&Waiting| {
             (elements, bytes) = (elements + waiting.elements.len(), bytes + waiting.bytes);
-            elements <= MAX_GROUP && bytes <= MAX_BYTES
+            elements <= MAX_GROUP && bytes <= MAX_BYTES && waiting.has_once() == once
         };
         let number = state.waiting.iter().take_while(fits).count().max(1).min(state.waiting.len());
         let rest = state.waiting.split_off(number);

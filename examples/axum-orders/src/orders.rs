@@ -68,5 +68,8 @@ pub(crate) async fn set_state(
 ) -> Result<(), sqlx::Error> {
     let fence = i64::try_from(guard.fence().get()).map_err(|error| sqlx::Error::Encode(error.into()))?;
     let update = sqlx::query("update orders set state = $2, fence = $3 where id = $1 and fence < $3");
-    update.bind(id).bind(state).bind(fence).execute(tx).await.map(drop)
+    match update.bind(id).bind(state).bind(fence).execute(tx).await?.rows_affected() {
+        0 => Err(sqlx::Error::RowNotFound), // A later holder of the lock has written the order.
+        _ => Ok(()),
+    }
 }

@@ -152,7 +152,7 @@ pub(super) fn packages() -> Outcome {
 /// The tag of the last version before the present commit.
 pub(super) fn last_release() -> Option<String> {
     let mut describe = Command::new("git");
-    let tag = step::output(describe.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"])).ok()?;
+    let tag = step::output(describe.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"])).ok()?;
     Some(tag.trim().to_owned()).filter(|tag| !tag.is_empty())
 }
 

@@ -45,14 +45,14 @@ pub(super) fn text(rows: &[Row]) -> String {
     table
 }
 
-/// An object with a list of the steps.
-pub(super) fn json(rows: &[Row]) -> String {
+/// An object with a list of the steps. `is_whole`: whether these are all steps.
+pub(super) fn json(rows: &[Row], is_whole: bool) -> String {
     let step = |row: &Row| {
         let seconds = f64::from(u32::try_from(row.took.as_millis()).unwrap_or(u32::MAX)) / 1000.0;
         json!({ "step": row.step, "result": row.result(), "seconds": seconds, "note": row.note() })
     };
     let steps: Vec<Value> = rows.iter().map(step).collect();
-    format!("{:#}\n", json!({ "ready": rows.iter().all(|row| row.outcome.is_ok()), "steps": steps }))
+    format!("{:#}\n", json!({ "ready": is_whole && rows.iter().all(|row| row.outcome.is_ok()), "steps": steps }))
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn json_has_whole_notes() {
-        let value: Value = serde_json::from_str(&json(&rows())).unwrap();
+        let value: Value = serde_json::from_str(&json(&rows(), true)).unwrap();
         assert_eq!(value["ready"], false);
         assert_eq!(value["steps"][2], json!({ "step": "c", "result": "failed", "seconds": 100.0, "note": "x\ny" }));
         assert_eq!(value["steps"][0]["seconds"], 1.24);

@@ -144,7 +144,16 @@ async fn dead(queue: &Queue) -> Option<u64> {
 
 /// Whether an element has become dead since then: by its command, or because no worker has completed its last delivery.
 async fn has_dead(queue: &Queue, before: Option<u64>, tally: &Tally) -> bool {
-    tally.has_dead() || before.is_some() && dead(queue).await > before
+    if tally.has_dead() {
+        return true;
+    }
+    match before.zip(dead(queue).await) {
+        Some((before, dead)) => dead > before,
+        None => {
+            report("it is not known whether another element is dead: the store does not answer");
+            false
+        }
+    }
 }
 
 /// Whether no element is ready, delayed or taken. If the store does not answer, this is not known.

@@ -46,13 +46,16 @@ fn a_day_of_observations_is_bounded() {
     for at in 0..2000 {
         let queues = (0..100).map(|number| (format!("queue-{number}-{}", at / 200), 7, 5)).collect();
         let locks = (0..50).map(|number| (format!("lock-{number}"), number)).collect();
-        observed.add(at, Seen { jobs: None, queues: Some(queues), locks: Some(locks) });
+        observed.add(at, Seen { queues: Some(queues), locks: Some(locks), ..Seen::default() });
     }
     assert_eq!((observed.samples.len(), observed.samples[0].at), (KEPT, 2000 - KEPT as i64));
     let last = observed.samples.back().unwrap();
     let locks = last.locks.as_ref().unwrap();
     assert_eq!((locks.len(), &*locks[0].name, locks[0].calls), (LOCKS, "lock-49", 49));
-    assert!(observed.names.len() <= NAMES, "{}", observed.names.len());
+    assert_eq!((observed.queue_names.0.len(), observed.lock_names.0.len()), (NAMES, 20));
+    let is_incomplete = |sample: &&Sample| sample.queues.as_ref().unwrap().len() < 100;
+    assert!(observed.samples.iter().filter(is_incomplete).count() > 0, "names are not kept");
+    assert!(observed.samples.iter().all(|sample| sample.last_queue.is_some() == is_incomplete(&sample)));
     assert!(last.queues.as_ref().unwrap().len() <= 100);
 }
 

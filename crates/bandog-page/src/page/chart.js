@@ -3,7 +3,7 @@
 // Columns of lower bounds are pale, and their values have a `≥`. A chart is never read by colour alone: failures hang below the line and end in a point, the second line is dashed, and the
 // values are in a text below the drawing (for the pointer and for the arrow keys) and in a table.
 
-import { $, draw, makeRow, put, sync } from "./dom.js";
+import { $, draw, make, makeRow, put, sync } from "./dom.js";
 import { t } from "./text.js";
 import { minute } from "./words.js";
 
@@ -88,7 +88,6 @@ function path(style, values, base, most) {
 function makeChart(root) {
   const svg = draw("svg", { preserveAspectRatio: "none", role: "img", tabindex: "0" });
   for (const name of ["base", "up", "least", "down", "line", "dashed", "cursor"]) svg.append(draw("path", { class: name }));
-  const make = (name, className = "") => Object.assign(document.createElement(name), { className });
   const axis = make("p", "axis-24");
   axis.classList.add("axis");
   axis.setAttribute("aria-hidden", "true");
@@ -160,7 +159,6 @@ function paintTable(root) {
 export function paintRows(root, data) {
   root.hidden = data.rows.length === 0;
   if (!root.firstElementChild) {
-    const make = (name, className = "") => Object.assign(document.createElement(name), { className });
     const table = make("table", "list sparks");
     const head = table.createTHead().insertRow();
     for (const key of ["chart.name", "chart.time", "chart.latest", "chart.peak-short"]) {

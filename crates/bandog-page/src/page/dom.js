@@ -3,6 +3,8 @@
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 
+export const make = (name, className = "") => Object.assign(document.createElement(name), { className });
+
 export function put(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -7,6 +7,9 @@ import { clock, span } from "./words.js";
 
 const INTERVAL = 30000; // Minimum interval between two polls, in ms.
 
+/** The charts of the opened queue. */
+export const QUEUE_CHARTS = ["#chart-queue", "#chart-oldest"];
+
 let page; // Requests, the time by the server's clock, and the present view with its opened queue.
 let request = 0; // The number of the newest poll. Answers to earlier ones are ignored.
 let timer;
@@ -54,7 +57,7 @@ export function paintHistory(history, queue, now) {
   paintRows($("#chart-locks"), { ...whole, title: t("chart.locks"), rows: history.locks.map(({ name, waiting: values }) => ({ name, values })) });
   paintRows($("#chart-queues"), { ...whole, title: t("chart.queues"), rows: history.queues.map(({ name, depth: values }) => ({ name, values })) });
   const one = history.queue;
-  for (const place of ["#chart-queue", "#chart-oldest"]) $(place).hidden = one?.name !== queue;
+  for (const place of QUEUE_CHARTS) $(place).hidden = !one || one.name !== queue;
   if (!one || one.name !== queue) return;
   paintChart($("#chart-queue"), { ...whole, title: t("chart.depth"), series: [{ label: t("chart.depth-short"), style: "up", values: one.depth }] });
   paintChart($("#chart-oldest"), { ...time, format: span, title: t("chart.oldest"), series: [{ label: t("chart.oldest-short"), style: "line", values: one.oldest_ms }] });

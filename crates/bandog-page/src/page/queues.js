@@ -2,6 +2,7 @@
 
 import { queuePath } from "./acts.js";
 import { $, actButton, makeRow, put, sync } from "./dom.js";
+import { QUEUE_CHARTS } from "./history.js";
 import { count } from "./nav.js";
 import { number, t } from "./text.js";
 import { ago, span } from "./words.js";
@@ -43,6 +44,7 @@ export const openedQueue = () => shown.open;
 export function openQueue(name) {
   if (name === shown.open) return;
   Object.assign(shown, { open: name, opened: undefined, taken: [], dead: [], more: {} });
+  for (const place of QUEUE_CHARTS) $(place).hidden = true; // They are those of the queue before.
   paintQueues();
   pollQueues();
 }

@@ -84,3 +84,24 @@ fn a_gap_of_the_observations_is_no_zero() {
     assert_eq!(at(&stock["waiting"], NOW), Value::Null);
     assert_eq!((&day["queue"]["name"], at(&day["queue"]["depth"], NOW)), (&json!("other"), json!(0)));
 }
+
+/// The runs of a gap of the observations are not those of the minutes after it, and queues that are not observed have no depth.
+#[test]
+fn a_part_that_was_not_observed_is_not_counted() {
+    let runs: Vec<_> = (0..50).map(|number| run(number, "ok", NOW - (50 - number as i64) * 1000, 1)).collect();
+    let mut observed = Observed::default();
+    let job = |ok| crate::observed::tests::jobs(&[("a", ok, 0)]);
+    for (minute, ok) in [(500, 0), (499, 10), (90, 9_000), (89, 9_010)] {
+        let time = NOW - minute * MINUTE;
+        let queues = Some(vec![("b".to_owned(), 1, 1)]);
+        observed.add(
+            time,
+            Seen { jobs: Some((time, job(ok))), queues, last_queue: Some("b".to_owned()), ..Seen::default() },
+        );
+    }
+    let after = day(&digest(&runs), &observed, Some("c"));
+    assert_eq!(at(&after["runs"]["ok"], NOW - 89 * MINUTE), 10);
+    assert_eq!((&after["queue"]["name"], at(&after["queue"]["depth"], NOW - 89 * MINUTE)), (&json!("c"), Value::Null));
+    let before = day(&digest(&runs), &observed, Some("a"));
+    assert_eq!(at(&before["queue"]["depth"], NOW - 89 * MINUTE), 0);
+}

@@ -4,7 +4,7 @@ use std::{collections::HashMap, num::NonZeroU32};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Key,
+    Error, Key,
     queues::{Change, ElementId, Phase, Rate, WorkerRow, write_worker_row},
 };
 
@@ -34,6 +34,20 @@ impl Query for Changing {
     type Output = u64;
 
     async fn run(&self, link: &Link, context: &Context) -> Result<u64, Fault> {
+        match self.apply(link, context).await {
+            Err(fault) if fault.is_lock_timeout() => {
+                link.roll_back().await?;
+                let message = "a transaction that is still open has locked an element";
+                let error = Error::unavailable(format!("{}: {message}", context.options.store()));
+                Err(Fault::Described(error.about_locked_rows()))
+            }
+            changed => changed,
+        }
+    }
+}
+
+impl Changing {
+    async fn apply(&self, link: &Link, context: &Context) -> Result<u64, Fault> {
         tables::ensure(link, context).await?;
         context.work.hints.change(&self.queue, super::hints::Hints::reset);
         #[cfg(feature = "mysql")]

@@ -1,7 +1,7 @@
 //! Pushes.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -12,13 +12,10 @@ use bandog_core::{
 };
 
 use super::{
-    elements::{check, distinct, read_id, to_json},
+    elements::{check, distinct, id_text, read_id, to_json},
     kept, tables,
 };
-use crate::{
-    channel::Channel, client::Statement, context::Context, fault::Fault, job::Query, row::Row, session::Link,
-    value::Parameter,
-};
+use crate::{channel::Channel, context::Context, fault::Fault, job::Query, row::Row, session::Link, value::Parameter};
 
 /// Number of attempts at a push whose queue has no row yet.
 const ATTEMPTS: u32 = 3;
@@ -83,9 +80,9 @@ fn has_once(push: &Push) -> bool {
     push.elements.iter().any(|element| element.once.is_some())
 }
 
-/// The error of a push whose id of `once` another transaction has written.
+/// The error of a push that waits for another transaction.
 fn occupied(store: &str) -> Error {
-    let message = "a transaction that is still open has pushed an element with the same id of `once`";
+    let message = "a transaction that is still open has pushed an element with the same id of `once`, or uses its key";
     Error::unavailable(format!("{store}: {message}")).about_locked_rows()
 }
 
@@ -106,13 +103,21 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
     let keys: BTreeSet<&str> = elements.iter().filter_map(|element| element.order_key.as_deref()).collect();
     let keys: Vec<&str> = keys.into_iter().collect();
     let parameters: [Parameter<'_>; 4] = [&queue, &json, &channel, &payloads];
+    let mut once = BTreeMap::new();
+    for element in &elements {
+        if let Some(id) = &element.once {
+            once.entry(&*id.id).or_insert_with(|| id_text(element.id));
+        }
+    }
+    let (names, by): (Vec<&str>, Vec<String>) = once.into_iter().unzip();
     for _ in 0..ATTEMPTS {
         let rows = if keys.is_empty() {
             link.query(&texts.push, &parameters).await?
         } else {
             let lock: [Parameter<'_>; 2] = [&queue, &keys];
-            let statements: [Statement<'_>; 2] = [(&texts.lock_keys, &lock), (&texts.push, &parameters)];
-            let [_, rows] = link.whole(statements).await?;
+            let claim: [Parameter<'_>; 3] = [&queue, &names, &by];
+            let [_, _, rows] =
+                link.whole([(&texts.claim, &claim[..]), (&texts.lock_keys, &lock), (&texts.push, &parameters)]).await?;
             rows
         };
         let first = rows.first().ok_or(Fault::Broken(None))?;

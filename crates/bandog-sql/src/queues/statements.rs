@@ -112,6 +112,7 @@ texts! { Postgres in "postgres":
     pushed,
     pushed_user,
     once,
+    claim,
     lock_keys,
     lock,
     wait,

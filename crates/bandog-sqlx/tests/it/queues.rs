@@ -259,6 +259,42 @@ async fn an_open_push_with_the_same_id_of_once_delays_no_other_call() {
     assert_eq!((pushed[0].id, pushed[0].is_new), (first.id, false));
 }
 
+/// A push that waits for an id of `once` holds no key of order meanwhile.
+#[tokio::test]
+async fn a_push_that_waits_for_an_open_transaction_holds_no_key() {
+    let database = Database::new();
+    let (queue, mut connection) = (Queue::new(&database), database.connection().await);
+    let with_once = |text: &str| NewElement {
+        once: Some(OnceId { id: "order 7".into(), window: Duration::from_secs(3600) }),
+        ..queue.with_key(text)
+    };
+    let mut tx = begin(&mut connection).await;
+    execute(&queue.push_sql(&[with_once("first")]).await, &mut tx).await.unwrap();
+    let pushes = [Push { queue: queue.name.clone(), elements: vec![with_once("second")] }];
+    let is_free = eventually_async(SOON * 3, async || {
+        queue.push(&[queue.with_key("other")]).await;
+        let taken = queue.take(1).await.elements.remove(0);
+        let ended = std::sync::Mutex::new(Vec::new());
+        let push = async {
+            let error = queue.store.push(&pushes).await.remove(0).unwrap_err();
+            assert!(error.is_about_locked_rows(), "{error}");
+            ended.lock().unwrap().push("push");
+        };
+        let settle = async {
+            assert_eq!(queue.done(&taken).await, Settled::Applied);
+            ended.lock().unwrap().push("settlement");
+        };
+        tokio::join!(push, settle);
+        *ended.lock().unwrap() == ["settlement", "push"]
+    });
+    is_free.await;
+    tx.commit().await.unwrap();
+    let second = queue.store.push(&pushes).await.remove(0).unwrap();
+    assert!(!second[0].is_new);
+    assert_eq!(queue.texts().await, ["first"]);
+    queue.store.push(&pushes).await.remove(0).unwrap();
+}
+
 /// The program changes its data and settles, while another taker has the element.
 #[tokio::test]
 async fn a_late_taker_changes_nothing() {

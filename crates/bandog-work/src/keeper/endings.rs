@@ -45,10 +45,9 @@ impl Keeper {
     }
 
     fn push_ending(&mut self, delivery: DeliveryId, end: HandlerEnd) -> &mut Ending {
-        let until = self.now() + self.options.lease;
-        let at = self.endings.len();
-        self.endings.push(Ending::new(delivery, end, until));
-        &mut self.endings[at]
+        let (now, place) = (self.now(), self.endings.len());
+        self.endings.push(Ending::new(delivery, end, now, now + self.options.lease));
+        &mut self.endings[place]
     }
 
     /// A call or the end of a handler settles a delivery.
@@ -99,15 +98,15 @@ impl Keeper {
                     self.push_ending(delivered.delivery(), SettleEnd::HandBack.into());
                 }
             }
-            while !self.endings.is_empty() || !self.busy.is_empty() || self.settling.is_some() {
-                self.busy_at = self.now();
+            while !self.endings.is_empty() || self.settling.is_some() {
                 self.settle_at = self.now();
                 self.begin_settling(self.settle_at);
                 if let Some(settling) = self.settling.as_mut() {
                     let (endings, answer) = settling.await;
                     self.settled(endings, answer);
                 }
-                if self.settle_at > self.now() || !self.busy.is_empty() {
+                // A failed request, or locked elements.
+                if self.settle_at > self.now() || self.settling.is_none() && !self.endings.is_empty() {
                     sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -116,7 +115,7 @@ impl Keeper {
         if timeout(limit, finish).await.is_err() {
             tracing::warn!(
                 queue = self.shared.name(),
-                "the store does not answer: the elements of this program come again \
+                "the store does not answer, or transactions keep elements locked: the elements of this program come again \
                            when their leases end"
             );
         }

@@ -68,17 +68,19 @@ pub(super) struct Ending {
     pub(super) reply: Option<oneshot::Sender<Result<()>>>,
     /// Whether it was sent before, and may be applied.
     pub(super) was_sent: bool,
-    /// How often its element was locked.
+    /// When it is sent next.
+    pub(super) at: Moment,
+    /// Number of answers [`Settled::Busy`].
     pub(super) was_busy: u32,
     /// When it is given up, if the store does not answer.
     pub(super) until: Moment,
 }
 
 impl Ending {
-    pub(super) fn new(delivery: DeliveryId, end: HandlerEnd, until: Moment) -> Self {
+    pub(super) fn new(delivery: DeliveryId, end: HandlerEnd, at: Moment, until: Moment) -> Self {
         let HandlerEnd { end, is_in_transaction } = end;
         let counts = End::from(&end);
-        Self { delivery, end, counts, is_in_transaction, reply: None, was_sent: false, was_busy: 0, until }
+        Self { delivery, end, counts, is_in_transaction, reply: None, was_sent: false, at, was_busy: 0, until }
     }
 
     /// How the delivery has ended, by the answer of the store. None: that is not known yet.
@@ -116,7 +118,7 @@ mod tests {
     fn the_answer_of_the_store_says_how_a_delivery_has_ended() {
         let delivery = DeliveryId { id: ElementId { client: 1, number: 1 }, fence: Fence::new(1) };
         let until = Moment::from_nanos(1);
-        let ending = |end: HandlerEnd| Ending::new(delivery, end, until);
+        let ending = |end: HandlerEnd| Ending::new(delivery, end, until, until);
         let ends = |ending: &Ending| {
             assert_eq!(ending.ended(Settled::Busy), None);
             [Settled::Applied, Settled::Absent, Settled::Lost].map(|by| ending.ended(by).unwrap())

@@ -17,9 +17,11 @@ use crate::{
 const MAX_SETTLES: usize = 1000;
 /// The longest time until a request that failed is repeated.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// The time until the settlement of a locked element is repeated first, and the longest one: most locks are those of other
-/// requests, and last for a moment.
-const BUSY_PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(250)];
+/// The time until the settlement of a locked element is repeated for the first time: most locks are those of other requests, and
+/// last for a moment.
+const BUSY_PAUSE: Duration = Duration::from_millis(4);
+/// Maximum time until the settlement of a locked element is repeated.
+const MAX_BUSY_PAUSE: Duration = Duration::from_millis(250);
 
 impl Keeper {
     /// Begins the requests that are due.
@@ -137,16 +139,18 @@ impl Keeper {
     }
 
     pub(super) fn begin_settling(&mut self, now: Moment) {
-        if self.settling.is_none() && now >= self.busy_at {
-            self.endings.append(&mut self.busy);
-        }
         if self.settling.is_some() || self.endings.is_empty() || now < self.settle_at {
             return;
         }
         // A request settles each element once: an earlier delivery may still wait for its answer.
         let mut elements = HashSet::new();
-        let is_first = |ending: &mut Ending| elements.len() < MAX_SETTLES && elements.insert(ending.delivery.id);
-        let mut endings: Vec<Ending> = self.endings.extract_if(.., is_first).collect();
+        let is_next = |ending: &mut Ending| {
+            ending.at <= now && elements.len() < MAX_SETTLES && elements.insert(ending.delivery.id)
+        };
+        let mut endings: Vec<Ending> = self.endings.extract_if(.., is_next).collect();
+        if endings.is_empty() {
+            return;
+        }
         let settles: Vec<_> = endings.iter().map(Ending::settle).collect();
         let (queues, key) = (self.shared.queues.clone(), self.shared.key.clone());
         self.settling = Some(Box::pin(async move {
@@ -195,21 +199,21 @@ impl Keeper {
         }
     }
 
-    /// The element of a settlement is locked: until that ends, nobody else gets it.
+    /// The element of a settlement is locked. No other worker gets it before the lock ends.
     fn repeat_later(&mut self, mut ending: Ending) {
         let now = self.now();
-        if ending.reply.is_some() && ending.until <= now {
+        if ending.reply.is_none() {
+            ending.until = now + self.options.lease;
+        } else if ending.until <= now {
             self.count(End::Lost);
-            let message =
-                "a transaction of another program has locked the element, and has not ended while the lease lasted";
-            ending.answer(Err(Error::unavailable(message)));
+            let error = Error::unavailable("a transaction has kept the element locked while the lease lasted");
+            let error = if ending.was_sent { error.ambiguous() } else { error };
+            ending.answer(Err(error));
             return;
         }
-        let [first, longest] = BUSY_PAUSES;
-        let at = now + first.saturating_mul(1 << ending.was_busy.min(10)).min(longest);
-        self.busy_at = if self.busy.is_empty() { at } else { at.min(self.busy_at) };
+        ending.at = now + BUSY_PAUSE.saturating_mul(1 << ending.was_busy.min(10)).min(MAX_BUSY_PAUSE);
         ending.was_busy += 1;
-        self.busy.push(ending);
+        self.endings.push(ending);
     }
 
     pub(super) fn begin_extending(&mut self, now: Moment) {
@@ -220,17 +224,19 @@ impl Keeper {
         self.lose_expired(now);
         let deliveries: Vec<_> = self
             .held
-            .iter_mut()
+            .iter()
             .filter(|(_, held)| matches!(*held.until.borrow(), Until::Time(_)))
-            .map(|(id, held)| (*id, held.progress.take()))
+            .map(|(id, held)| (*id, held.progress.clone()))
             .collect();
         if deliveries.is_empty() {
             return;
         }
-        let ids = deliveries.iter().map(|(delivery, _)| *delivery).collect();
         let extend = Extend { queue: self.shared.key.clone(), deliveries, lease: self.options.lease };
         let queues = self.shared.queues.clone();
-        self.extending = Some(Box::pin(async move { (now, ids, queues.extend(&extend).await) }));
+        self.extending = Some(Box::pin(async move {
+            let answer = queues.extend(&extend).await;
+            (now, extend.deliveries, answer)
+        }));
     }
 
     /// Deliveries whose lease may be over are lost.
@@ -247,7 +253,12 @@ impl Keeper {
     }
 
     /// The answer to an extension that began at this time.
-    pub(super) fn extended(&mut self, begun: Moment, ids: &[DeliveryId], answer: Result<Vec<Extended>>) {
+    pub(super) fn extended(
+        &mut self,
+        begun: Moment,
+        deliveries: &[(DeliveryId, Option<String>)],
+        answer: Result<Vec<Extended>>,
+    ) {
         self.extending = None;
         let now = self.now();
         let answers = match answer {
@@ -259,14 +270,17 @@ impl Keeper {
             }
         };
         let until = certain(begun, self.options.lease);
-        for (id, extended) in ids.iter().zip(answers) {
+        for ((id, progress), extended) in deliveries.iter().zip(answers) {
             let Some(held) = self.held.get_mut(id) else { continue };
+            if extended != Extended::Busy && held.progress == *progress {
+                held.progress = None; // It is written.
+            }
             let next = match extended {
                 Extended::Busy if !held.is_in_transaction => {
                     self.extend_at = self.extend_at.min(now + (self.options.lease / 12).min(MAX_PAUSE));
                     continue;
                 }
-                // Nobody else gets the element before the transaction of the handler ends.
+                // No other worker gets the element before the transaction of the handler ends.
                 Extended::Held | Extended::Busy if until > now => Until::Time(until),
                 Extended::Held | Extended::Busy | Extended::Lost => Until::Lost,
                 Extended::Cancelled => Until::Cancelled,
