@@ -31,6 +31,7 @@ use bandog_core::{
     },
     structures::Cursor,
 };
+use tokio::time::{sleep, timeout_at};
 
 use crate::{channel::Channel, notifications, sql::Sql};
 
@@ -96,11 +97,12 @@ impl Queues for Sql {
                 let end = Instant::now() + self.context().options.timeout;
                 loop {
                     // Each attempt ends soon, so that it delays no other request for long.
-                    match self.wait_in_queues(query()).await {
-                        Err(error) if error.is_about_locked_rows() && Instant::now() + PAUSE < end => {
-                            tokio::time::sleep(PAUSE).await;
+                    match timeout_at(end.into(), self.wait_in_queues(query())).await {
+                        Ok(Err(error)) if error.is_about_locked_rows() && Instant::now() + PAUSE < end => {
+                            sleep(PAUSE).await;
                         }
-                        changed => break changed,
+                        Ok(changed) => break changed,
+                        Err(_) => break Err(Error::unavailable("the change was not executed in time").ambiguous()),
                     }
                 }
             }

@@ -90,8 +90,8 @@ impl Executor {
         Submit { push, result: PhantomData }
     }
 
-    /// A call that was submitted before, by the name of its task and its id. That of [`SubmitAll::then`](crate::SubmitAll::then) is known when the others
-    /// are done.
+    /// A call that was submitted before, by the name of its task and its id. That of
+    /// [`SubmitAll::then`](crate::SubmitAll::then) is known when the others are done.
     ///
     /// # Errors
     /// `ErrorKind::Misused`: the name is not allowed.

@@ -128,6 +128,32 @@ fn the_error_is_the_end_of_standard_error() {
     assert!((3500..=4096).contains(&error.len()) && !error.contains("only out"), "{}", error.len());
 }
 
+/// The last delivery of an element ends with its worker. The next worker makes it dead, without a command of its own.
+#[test]
+fn a_worker_that_finds_an_exhausted_element_does_not_end_well() {
+    let queues = Queues::new();
+    queues.push(&["q", "x"]);
+    let mut worker = queues.worker("--deliveries 1 --lease 1s", "echo began; exec sleep 600");
+    worker.stdout_line("began", SOON);
+    worker.kill();
+    worker.wait(SOON);
+    let ran = queues.work("--until-empty --deliveries 1", "exit 0");
+    ran.assert_ended(1, &["0 done, 0 failed"]);
+    assert_eq!(queues.json(&["queue", "q", "dead"]).len(), 1);
+    // It was dead before.
+    queues.work("--until-empty", "exit 0").assert_ended(0, &["0 done, 0 failed"]);
+}
+
+#[test]
+fn an_unused_name_that_is_paused_is_reported() {
+    let queues = Queues::new();
+    queues.push(&["q", "x"]);
+    let ran = queues.run(&["queue", "other", "pause"]);
+    ran.assert_ended(0, &["\"other\" has no elements and no workers yet"]);
+    assert!(!queues.run(&["queue", "q", "pause"]).stderr.contains("no elements"));
+    queues.run(&["queue", "q", "dead", "--limit", "0"]).assert_ended(64, &["--limit"]);
+}
+
 #[test]
 fn code_75_asks_for_a_retry() {
     let queues = Queues::new();

@@ -105,7 +105,7 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
     let parameters: [Parameter<'_>; 4] = [&queue, &json, &channel, &payloads];
     let mut once = BTreeMap::new();
     for element in &elements {
-        if let Some(id) = &element.once {
+        if let Some(id) = element.once.as_ref().filter(|id| !id.window.is_zero()) {
             once.entry(&*id.id).or_insert_with(|| id_text(element.id));
         }
     }
