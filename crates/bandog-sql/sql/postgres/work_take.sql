@@ -64,6 +64,6 @@ select coalesce(q.is_limited and not $9::bool, false), coalesce(q.is_paused, fal
 from clock cross join (select count(*) as number from taken) p left join q on true left join budget b on true
     left join taken t on true
     left join lateral (
-        select payload, error from bandog_work_body where queue = (select number from q) and id = t.id
+        select payload, error from bandog_work_body where queue = (select number from q) and id = t.id limit 1
     ) y on true
 order by t.place

@@ -27,7 +27,9 @@ const VERY_SLOW: Duration = Duration::from_millis(20);
 const SCANS: u32 = 3;
 /// Slow full scans need at most this part of the time.
 const SHARE: u32 = 20;
-/// Maximum interval between two full scans, and between two checks of leases.
+/// Maximum interval between two full scans.
+const FULL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum interval between two checks of leases.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between two checks of leases.
 const MIN_CHECK: Duration = Duration::from_millis(10);
@@ -73,8 +75,10 @@ pub(crate) struct Hints {
     pub(crate) has_keys: bool,
     /// For each rank, the last ready element that was found.
     floors: [(i64, ElementId); RANKS],
-    /// The last full scan: when it ended, and the time that the server has needed.
-    full: Option<(Instant, Duration)>,
+    /// The last full scan of ready and delayed elements.
+    full: Option<FullScan>,
+    /// The last full scan of leases.
+    full_leases: Option<FullScan>,
     /// The time of the server in the last answer, and when it came.
     now: (i64, Instant),
     /// All delayed elements that were due before this time are woken.
@@ -98,6 +102,7 @@ impl Default for Hints {
             has_keys: false,
             floors: [START; RANKS],
             full: None,
+            full_leases: None,
             now: (0, Instant::now()),
             delayed: 0,
             leases: 0,
@@ -110,6 +115,26 @@ impl Default for Hints {
     }
 }
 
+/// A scan from the beginning.
+#[derive(Debug, Clone, Copy)]
+struct FullScan {
+    ended: Instant,
+    /// The time that the server has needed.
+    took: Duration,
+}
+
+impl FullScan {
+    fn now(took: Duration) -> Self {
+        Self { ended: Instant::now(), took }
+    }
+
+    /// Whether it is time for the next one.
+    fn is_old(self) -> bool {
+        let interval = if self.took < SLOW { Duration::ZERO } else { (self.took * SHARE).min(FULL_INTERVAL) };
+        self.ended.elapsed() >= interval
+    }
+}
+
 /// Where the scans of a take begin.
 #[derive(Debug, Clone)]
 pub(crate) struct Scan {
@@ -119,8 +144,8 @@ pub(crate) struct Scan {
     pub(crate) ready: [(i64, ElementId); RANKS],
     /// The beginning for delayed elements.
     pub(crate) delayed: i64,
-    /// The beginning for leases. None: they are not checked.
-    pub(crate) leases: Option<i64>,
+    /// The beginning for leases that have ended, and for the next one that ends. None: they are not checked.
+    pub(crate) leases: Option<[i64; 2]>,
 }
 
 /// What the server has found.
@@ -132,27 +157,26 @@ pub(crate) struct Found {
     pub(crate) woke_all: bool,
     /// When the next lease ends.
     pub(crate) next_lease: Option<i64>,
-    /// The time that it has needed.
+    /// The time that it has needed for ready elements.
     pub(crate) took: Duration,
+    /// The time that it has needed for delayed elements and leases.
+    pub(crate) woke_in: Duration,
 }
 
 impl Hints {
     /// The next scan. `is_full`: it must begin at the beginning.
     pub(crate) fn scan(&self, is_full: bool) -> Scan {
-        let is_full = is_full
-            || self.full.is_none_or(|(ended, took)| {
-                let interval = if took < SLOW { Duration::ZERO } else { (took * SHARE).min(INTERVAL) };
-                ended.elapsed() >= interval
-            });
-        let (ready, delayed, leases) =
-            if is_full { ([START; RANKS], 0, 0) } else { (self.floors, self.delayed, self.leases) };
+        let all_leases = is_full || self.full_leases.is_none_or(FullScan::is_old);
+        let is_full = is_full || self.full.is_none_or(FullScan::is_old);
+        let (ready, delayed) = if is_full { ([START; RANKS], 0) } else { (self.floors, self.delayed) };
+        let leases = if all_leases { [0; 2] } else { [self.leases, self.next_lease.unwrap_or(0)] };
         Scan { is_full, ready, delayed, leases: self.checks_leases().then_some(leases) }
     }
 
     /// The time after which a scan that has found nothing may be repeated from the beginning. None: at once.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        let (ended, took) = self.full.filter(|(_, took)| *took >= VERY_SLOW)?;
-        (took * SCANS).checked_sub(ended.elapsed())
+        let last = self.full.filter(|last| last.took >= VERY_SLOW)?;
+        (last.took * SCANS).checked_sub(last.ended.elapsed())
     }
 
     fn checks_leases(&self) -> bool {
@@ -168,13 +192,16 @@ impl Hints {
     /// Records what a scan has found.
     pub(crate) fn scanned(&mut self, scan: &Scan, found: &Found) {
         if scan.is_full {
-            self.full = Some((Instant::now(), found.took));
+            self.full = Some(FullScan::now(found.took));
         }
         self.now = (found.now, Instant::now());
         if found.woke_all {
             self.delayed = found.now;
         }
-        if scan.leases.is_some() {
+        if let Some(leases) = scan.leases {
+            if leases == [0; 2] {
+                self.full_leases = Some(FullScan::now(found.woke_in));
+            }
             // If more leases have ended, the next take checks again.
             self.checked = found.woke_all.then(Instant::now);
             self.next_lease = found.next_lease;

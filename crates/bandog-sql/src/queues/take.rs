@@ -17,7 +17,7 @@ use super::{
     hints::{Found, Scan},
     locked::{self, Freed, ids_and_channels, lock},
     tables,
-    time::micros,
+    time::{duration, micros},
 };
 use crate::{client::Statement, context::Context, fault::Fault, job::Query, session::Link, value::Parameter};
 
@@ -142,7 +142,8 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
     let (lease, deliveries) = (micros(take.lease), i64::from(take.deliveries));
     let ([taker, number], first) = (take_numbers(take.id), String::new());
     let (ats, ids): (Vec<i64>, Vec<String>) = scan.ready.iter().map(|(at, id)| (*at, id_text(*id))).unzip();
-    let wake: [Parameter<'_>; 4] = [&queue, &scan.delayed, &scan.leases, &first];
+    let (ended, next_lease) = (scan.leases.map(|[ended, _]| ended), scan.leases.map_or(0, |[_, next]| next));
+    let wake: [Parameter<'_>; 5] = [&queue, &scan.delayed, &ended, &first, &next_lease];
     let parameters: [Parameter<'_>; 9] = [&queue, &left, &lease, &deliveries, &taker, &number, &ats, &ids, &is_locked];
     let (woken, rows) = if is_locked {
         let lock: [Parameter<'_>; 1] = [&queue];
@@ -163,7 +164,8 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
         now: woken.try_get(0)?,
         woke_all: woken.try_get::<i64>(1)? < MAX_WOKEN,
         next_lease: woken.try_get(3)?,
-        took: Duration::from_micros(u64::try_from(row.try_get::<i64>(16)?).unwrap_or(0)),
+        took: duration(row.try_get(16)?),
+        woke_in: duration(woken.try_get(6)?),
     };
     let (must_lock, woke_some) = (row.try_get(0)?, woken.try_get::<i64>(1)? > 0);
     let mut places = Vec::new();
@@ -203,7 +205,7 @@ fn next(context: &Context, queue: &Key, round: &Round) -> Option<Duration> {
     let until = |time: i64| time.saturating_sub(round.now);
     let lease = context.work.hints.get(queue).next_lease().map(until);
     let next = [round.next_delayed.map(until), lease, round.wait].into_iter().flatten().min()?;
-    Some(Duration::from_micros(u64::try_from(next).unwrap_or(0)))
+    Some(duration(next))
 }
 
 /// Removes cancelled elements whose lease has ended.

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bandog_core::{
     Backend, Error, ErrorKind, Inspect, Key, Level,
     queues::{
-        DeliveryId, ElementId, NewElement, OnceId, Phase, Push, Pushed, Queues, Settle, SettleEnd, Settled, Take,
-        TakeId, Taken,
+        DeliveryId, ElementId, Extend, Extended, NewElement, OnceId, Phase, Push, Pushed, Queues, Settle, SettleEnd,
+        Settled, Take, TakeId, Taken,
     },
 };
 use bandog_sql::{Sql, SqlOptions};
@@ -90,6 +90,44 @@ pub(crate) async fn dropped_tables_are_created_again(url: &str, drop_tables: imp
     drop_tables();
     eventually_async(SOON, async || queue.push(&[element(1)]).await).await;
     assert_eq!(eventually_async(SOON, async || queue.take(1, false).await).await.elements.len(), 1);
+}
+
+/// The number of elements that wait in [`use_of_a_long_queue`].
+pub(crate) const WAITING: u64 = 10_000;
+
+/// Creates a queue in which many elements wait.
+pub(crate) async fn long_queue(url: &str) {
+    let queue = Queue::at(url);
+    for first in (0..WAITING).step_by(500) {
+        queue.push(&(first..first + 500).map(element).collect::<Vec<_>>()).await.unwrap();
+    }
+}
+
+/// Calls everything that workers do with a queue, 20 times.
+pub(crate) async fn use_of_a_long_queue(url: &str) {
+    let queue = Queue::at(url);
+    let ends: [fn() -> SettleEnd; 4] = [
+        || SettleEnd::Done(Vec::new()),
+        || SettleEnd::Retry(HOUR, "later".into()),
+        || SettleEnd::Fail("never".into()),
+        || SettleEnd::HandBack,
+    ];
+    for number in 0..20 {
+        let elements = queue.take(number, false).await.unwrap().elements;
+        assert_eq!(queue.take(number, true).await.unwrap().elements.len(), elements.len());
+        let deliveries: Vec<_> = elements.iter().map(|of| DeliveryId { id: of.id, fence: of.fence }).collect();
+        let with_progress = deliveries.iter().map(|delivery| (*delivery, Some("half".to_owned()))).collect();
+        let extend = Extend { queue: queue.name.clone(), deliveries: with_progress, lease: HOUR };
+        let extended = queue.store.extend(&extend).await.unwrap();
+        assert!(extended.iter().all(|answer| *answer == Extended::Held), "{extended:?}");
+        queue.store.find(&queue.name, &[elements[0].id]).await.unwrap();
+        let ends = ends.iter().cycle().skip(number as usize);
+        let settles: Vec<_> =
+            deliveries.into_iter().zip(ends).map(|(delivery, end)| Settle { delivery, end: end() }).collect();
+        let settled = queue.store.settle(&queue.name, &settles).await.unwrap();
+        assert!(settled.iter().all(|settled| *settled == Settled::Applied), "{settled:?}");
+        queue.push(&[element(WAITING + number)]).await.unwrap();
+    }
 }
 
 /// Each call is repeated after its answer was lost.

@@ -1,11 +1,14 @@
 //! Work queues: their tables, and answers that are lost.
 
-use bandog_testkit::PostgresServer;
+use bandog_testkit::{PostgresServer, eventually_async};
 
 use crate::{
-    claims::queues::{
-        dropped_tables_are_created_again, lost_answers_change_nothing, missing_rights_are_named,
-        missing_tables_are_named,
+    claims::{
+        SOON,
+        queues::{
+            WAITING, dropped_tables_are_created_again, long_queue, lost_answers_change_nothing,
+            missing_rights_are_named, missing_tables_are_named, use_of_a_long_queue,
+        },
     },
     support::{SERVER, url},
 };
@@ -44,4 +47,26 @@ async fn calls_without_answers_can_be_repeated() {
     let wire = SERVER.wire();
     let url = format!("postgres://{}@127.0.0.1:{}/{database}", PostgresServer::LOCKS, wire.port());
     lost_answers_change_nothing(&url, &wire).await;
+}
+
+/// The planner must not decide for a scan of a queue in which many elements wait, also if it knows little about the tables.
+#[tokio::test]
+async fn no_call_reads_the_elements_that_wait() {
+    let database = SERVER.new_database();
+    let url = url(&SERVER, &database);
+    long_queue(&url).await;
+    let sessions = format!("select count(*) from pg_stat_activity where datname = '{database}' and usename = 'locks'");
+    let rows = "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables";
+    let read = async || -> u64 {
+        // A session reports what it has read when it ends, at the latest.
+        eventually_async(SOON, async || SERVER.sql("postgres", &sessions) == "0").await;
+        SERVER.sql(&database, rows).parse().unwrap()
+    };
+    for statistics in ["", "analyze"] {
+        SERVER.sql(&database, statistics);
+        let before = read().await;
+        use_of_a_long_queue(&url).await;
+        let rows = read().await - before;
+        assert!(rows < WAITING, "{rows} rows were read, {statistics:?}");
+    }
 }

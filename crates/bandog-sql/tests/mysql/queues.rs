@@ -4,8 +4,8 @@ use bandog_testkit::MariaDbServer;
 
 use crate::{
     claims::queues::{
-        dropped_tables_are_created_again, lost_answers_change_nothing, missing_rights_are_named,
-        missing_tables_are_named,
+        WAITING, dropped_tables_are_created_again, long_queue, lost_answers_change_nothing, missing_rights_are_named,
+        missing_tables_are_named, use_of_a_long_queue,
     },
     support::{SERVER, url},
 };
@@ -50,4 +50,22 @@ async fn calls_without_answers_can_be_repeated() {
     let wire = SERVER.wire();
     let url = format!("mysql://{}@127.0.0.1:{}/{database}", MariaDbServer::LOCKS, wire.port());
     lost_answers_change_nothing(&url, &wire).await;
+}
+
+/// The planner must not decide for a scan of a queue in which many elements wait, also if it knows little about the tables.
+#[tokio::test]
+async fn no_call_reads_the_elements_that_wait() {
+    let server = MariaDbServer::start();
+    let database = server.new_database();
+    let url = url(&server, &database);
+    long_queue(&url).await;
+    for statistics in ["do 0", "analyze table bandog_work, bandog_work_body, bandog_work_kept"] {
+        server.sql(&database, statistics);
+        // The rows that a session reads one after the other, of a table or of an index.
+        let read = || server.status(&["Handler_read_rnd_next", "Handler_read_next", "Handler_read_prev"]);
+        let before = read();
+        use_of_a_long_queue(&url).await;
+        let rows = read() - before;
+        assert!(rows < WAITING, "{rows} rows were read by scans, {statistics:?}");
+    }
 }

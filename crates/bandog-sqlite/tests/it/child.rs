@@ -65,6 +65,7 @@ async fn the_child_s_part() {
         "serve" => remote_store::serve(path).await,
         "power" => power::power(path).await,
         "full" => disks::full(path).await,
+        "full-queue" => disks::full_queue(path).await,
         "read-only" => disks::read_only(path).await,
         "warned" => disks::warned(path).await,
         "private" => disks::private(path).await,

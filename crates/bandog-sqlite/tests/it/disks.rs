@@ -3,13 +3,17 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
+    ops::Range,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
 };
 
-use bandog_core::{Error, ErrorKind, Inspect, Leases, Notifier, Records, Released, Renewal, Step, Swap};
+use bandog_core::{
+    Backend, Error, ErrorKind, Inspect, Leases, Notifier, Records, Released, Renewal, Step, Swap,
+    queues::{Delivered, DeliveryId, ElementId, NewElement, Push, Settle, SettleEnd, Settled, Take, TakeId},
+};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use bandog_sync::Client;
 use bandog_testkit::LogCapture;
@@ -102,6 +106,73 @@ pub(crate) async fn full(path: &Path) {
     take(&store, &claim("held0", TTL)).await.unwrap();
     let integrity = store.check().await.unwrap().remove(5);
     assert_eq!((integrity.subject.as_str(), integrity.level), ("integrity", bandog_core::Level::Fine));
+    println!("work continues");
+}
+
+#[test]
+fn a_full_disk_refuses_pushes_and_loses_no_element() {
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-t tmpfs -o size=4m");
+    assert!(mounted("full-queue", &path, mount_namespaces(), &script).contains("work continues"));
+}
+
+/// The role `full-queue` of a child.
+pub(crate) async fn full_queue(path: &Path) {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let (store, name) = (Backend::queues(&store).unwrap(), key("q"));
+    let push = async |numbers: Range<u64>| {
+        let element = |number| NewElement::new(ElementId { client: 1, number }, vec![1; 1000]);
+        let push = Push { queue: name.clone(), elements: numbers.map(element).collect() };
+        store.push(&[push]).await.remove(0)
+    };
+    let take = async |number, at_most| {
+        let id = TakeId { taker: 7, number };
+        let take = Take { queue: name.clone(), id, is_repeated: false, at_most, lease: TTL * 100, deliveries: 2 };
+        store.take(&[take]).await.remove(0).map(|taken| taken.elements)
+    };
+    let done = async |elements: &[Delivered]| {
+        let done = |of: &Delivered| Settle {
+            delivery: DeliveryId { id: of.id, fence: of.fence },
+            end: SettleEnd::Done(Vec::new()),
+        };
+        store.settle(&name, &elements.iter().map(done).collect::<Vec<_>>()).await
+    };
+    push(0..100).await.unwrap();
+    let held = take(1, 10).await.unwrap();
+    let filler = path.with_file_name("filler");
+    fill(&filler);
+    // The log has space for some.
+    let mut pushed = 100;
+    let error = loop {
+        match push(pushed..pushed + 100).await {
+            Ok(_) => pushed += 100,
+            Err(error) => break error,
+        }
+    };
+    assert_disk_full(&error);
+    let refused = done(&held).await;
+    if let Err(error) = &refused {
+        assert_disk_full(error);
+    }
+    let before = store.status(&name).await.unwrap();
+    let left = pushed - if refused.is_ok() { 10 } else { 0 };
+    assert_eq!(before.counts.values().sum::<u64>(), left, "an element is half done: {before:?}");
+
+    fs::remove_file(filler).unwrap();
+    assert!(done(&held).await.unwrap().iter().all(|settled| *settled != Settled::Lost));
+    push(pushed..pushed + 100).await.unwrap();
+    let mut ids: Vec<_> = held.iter().map(|element| element.id.number).collect();
+    for number in 2.. {
+        let elements = take(number, 100).await.unwrap();
+        if elements.is_empty() {
+            break;
+        }
+        assert!(elements.iter().all(|element| element.attempt == 1), "{elements:?}");
+        assert!(done(&elements).await.unwrap().iter().all(|settled| *settled == Settled::Applied));
+        ids.extend(elements.iter().map(|element| element.id.number));
+    }
+    assert_eq!(ids, (0..pushed + 100).collect::<Vec<_>>());
+    assert_eq!(store.status(&name).await.unwrap().counts.values().sum::<u64>(), 0);
     println!("work continues");
 }
 

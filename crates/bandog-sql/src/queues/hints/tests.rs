@@ -15,8 +15,8 @@ fn id(number: u64) -> ElementId {
 fn after(took: Duration) -> Hints {
     let mut hints = Hints::default();
     let scan = hints.scan(false);
-    assert!(scan.is_full && scan.leases == Some(0));
-    hints.scanned(&scan, &Found { now: 1000, woke_all: true, next_lease: None, took });
+    assert!(scan.is_full && scan.leases == Some([0; 2]));
+    hints.scanned(&scan, &Found { now: 1000, woke_all: true, next_lease: None, took, woke_in: took });
     hints.took([(9, 100, id(1))], &take());
     hints
 }
@@ -49,11 +49,32 @@ fn leases_are_checked_when_one_ends() {
     assert_eq!(hints.next_lease(), Some(1_001_000));
     assert_eq!(hints.scan(false).leases, None, "they were checked");
     hints.checked = Instant::now().checked_sub(2 * INTERVAL);
-    assert_eq!(hints.scan(false).leases, Some(0));
+    assert_eq!(hints.scan(false).leases, Some([0; 2]));
     hints.checked = Instant::now().checked_sub(2 * MIN_CHECK);
     assert_eq!(hints.scan(false).leases, None);
     hints.now.0 = 1_001_000;
-    assert_eq!(hints.scan(false).leases, Some(0), "one has ended");
+    assert_eq!(hints.scan(false).leases, Some([0; 2]), "one has ended");
+}
+
+#[test]
+fn slow_scans_for_leases_begin_at_the_known_ones() {
+    let mut hints = after(Duration::from_millis(100));
+    hints.checked = None;
+    assert_eq!(hints.scan(false).leases, Some([1000, 1_001_000]));
+    assert_eq!(hints.scan(true).leases, Some([0; 2]), "a scan has found nothing");
+    hints.full_leases = hints.full_leases.map(|last| FullScan { took: Duration::ZERO, ..last });
+    assert_eq!(hints.scan(false).leases, Some([0; 2]));
+}
+
+/// A full scan that needs 10 minutes is not the only work of the server, and is repeated after 10 s nevertheless.
+#[test]
+fn full_scans_need_a_small_part_of_the_time() {
+    for (took, interval) in [(4, 0), (10, 200), (100, 2_000), (600_000, 10_000)] {
+        let (took, interval) = (Duration::from_millis(took), Duration::from_millis(interval));
+        let ended = |ago: Duration| FullScan { ended: Instant::now().checked_sub(ago).unwrap(), took };
+        assert!(ended(interval).is_old());
+        assert!(interval.is_zero() || !ended(interval - Duration::from_millis(150)).is_old(), "{took:?}");
+    }
 }
 
 #[test]
