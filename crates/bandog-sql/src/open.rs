@@ -183,7 +183,8 @@ fn settings(options: &SqlOptions) -> String {
         settings,
         "set search_path to {}, pg_catalog; {NO_LIMITS}\
          set default_transaction_isolation to 'read committed';\
-         set timezone to 'UTC'; set jit to off; set enable_seqscan to off; set plan_cache_mode to force_generic_plan;",
+         set timezone to 'UTC'; set jit to off; set enable_seqscan to off; set enable_bitmapscan to off;\
+         set plan_cache_mode to force_generic_plan;",
         options.schema
     );
     if !matches!(options.layout, Layout::ShedLock(_)) {

@@ -17,6 +17,8 @@ select e.id::text, e.phase::bigint, e.rank::bigint, e.at, e.attempt::bigint, e.f
 from clock cross join e join b on b.id = e.id
 union all
 select k.name, 5, 9, 0, 0, 0, null, false, null, k.content, null, null, 0, 0
-from clock cross join bandog_work_kept k
-where k.queue = (select number from q) and k.kind = 2 and k.name = any(array(select id::uuid::text from unnest($2::text[]) id))
-    and k.until > clock.now and not exists (select from e where e.id::text = k.name)
+from clock cross join unnest($2::text[]) g (id) cross join lateral (
+    select name, content, until from bandog_work_kept
+    where queue = (select number from q) and kind = 2 and name = g.id::uuid::text limit 1
+) k
+where k.until > clock.now and not exists (select from e where e.id::text = k.name)

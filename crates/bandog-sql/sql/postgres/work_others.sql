@@ -9,7 +9,7 @@ with clock as materialized (
 ), q as materialized (
     select number from bandog_work_queue where name = $1::text
 ), e as materialized (
-    select * from bandog_work where queue = (select number from q) and phase <> 0 and phase = $2::bigint::smallint
+    select * from bandog_work where queue::bigint = (select number from q) and phase <> 0 and phase = $2::bigint::smallint
         and (at, id) > ($3::bigint, $4::text::uuid)
     order by at, id limit $5::bigint
 ), b as materialized (

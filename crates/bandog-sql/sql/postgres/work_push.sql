@@ -26,7 +26,7 @@ with clock as materialized (
     returning name, element
 ), occupied as materialized (
     select k.key from (select distinct order_key as key from given where order_key is not null) k
-        cross join lateral (select from bandog_work e where e.queue = (select number from q) and e.order_key = k.key
+        cross join lateral (select from bandog_work e where e.queue::bigint = (select number from q) and e.order_key = k.key
             and e.waits_for = 0 and e.phase in (0, 1, 2, 3) limit 1) e
 ), ranked as materialized (
     select g.*, row_number() over (partition by g.order_key, g.waits_for = 0 order by g.ord) = 1 and o.key is null as is_head

@@ -8,7 +8,7 @@ with clock as materialized (
 ), q as materialized (
     select number from bandog_work_queue where name = $1::text
 ), e as materialized (
-    select * from bandog_work where queue = (select number from q) and phase = 0
+    select * from bandog_work where queue::bigint = (select number from q) and phase = 0
         and (rank, at, id) > ($2::bigint::smallint, $3::bigint, $4::text::uuid)
     order by rank, at, id limit $5::bigint
 ), b as materialized (

@@ -14,7 +14,7 @@ with clock as materialized (
     where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) and e.phase = 4
 ), occupied as materialized (
     select k.key from (select distinct order_key as key from dead where order_key is not null) k
-        cross join lateral (select from bandog_work e where e.queue = (select number from q) and e.order_key = k.key
+        cross join lateral (select from bandog_work e where e.queue::bigint = (select number from q) and e.order_key = k.key
             and e.waits_for = 0 and e.phase in (0, 1, 2, 3) limit 1) e
 ), ranked as materialized (
     select d.id, d.order_key is null or o.key is null and row_number() over (partition by d.order_key order by d.ord) = 1
@@ -27,7 +27,10 @@ with clock as materialized (
     where e.queue = (select number from q) and e.id = any(array(select id from ranked)) and e.id = r.id
     returning e.id
 ), forgotten as (
-    delete from bandog_work_kept where queue = (select number from q) and kind = 2
-        and name = any(array(select id::text from changed))
+    delete from bandog_work_kept where ctid = any(array(
+        select k.ctid from changed c cross join lateral (
+            select ctid from bandog_work_kept where queue = (select number from q) and kind = 2 and name = c.id::text limit 1
+        ) k
+    ))
 )
 select pg_notify($3::text, '')::text

@@ -1,5 +1,7 @@
 -- Creates the tables of work queues, as far as they are missing, in the first schema of the search path. It runs in one
 -- transaction, under an advisory lock. Clients that use no work queue need none of them.
+-- If a queue was empty when its statistics were made, the planner believes that all indexes cost the same. So each statement
+-- can use one index only: the number of the queue is not the first column of a key, and the other indexes have it as a bigint.
 -- Parameters: none.
 -- Result: none.
 
@@ -33,15 +35,15 @@ create table if not exists bandog_work (
     waits_for    int not null default 0,      -- the number of predecessors that are not done
     is_cancelled boolean not null default false,
     order_key    text collate "C",
-    primary key (queue, id)
+    primary key (id, queue)
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 
 -- The elements that can be taken, in their order.
-create index if not exists bandog_work_ready on bandog_work (queue, rank, at, id) where phase = 0;
+create index if not exists bandog_work_ready on bandog_work ((queue::bigint), rank, at, id) where phase = 0;
 -- The others: those that are due or whose lease has ended come first.
-create index if not exists bandog_work_other on bandog_work (queue, phase, at, id) where phase <> 0;
+create index if not exists bandog_work_other on bandog_work ((queue::bigint), phase, at, id) where phase <> 0;
 -- The elements of a key of order: is one of them ready, delayed or taken, and which blocked one is the first?
-create index if not exists bandog_work_key on bandog_work (queue, order_key, phase, at, id)
+create index if not exists bandog_work_key on bandog_work ((queue::bigint), order_key, phase, at, id)
     where order_key is not null and waits_for = 0;
 
 -- The texts of the elements.
@@ -51,7 +53,7 @@ create table if not exists bandog_work_body (
     payload  bytea not null,
     error    bytea,                           -- why the last delivery has failed
     progress bytea,                           -- what the taker says about its progress
-    primary key (queue, id)
+    primary key (id, queue)
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 
 -- What a queue keeps for a time.
@@ -65,7 +67,7 @@ create table if not exists bandog_work_kept (
     primary key (queue, kind, name)
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 
-create index if not exists bandog_work_until on bandog_work_kept (queue, until);
+create index if not exists bandog_work_until on bandog_work_kept ((queue::bigint), until);
 
 -- Fails if a table of another program has one of these names.
 select number, name, is_paused, concurrency, deliveries, period, next_delivery from bandog_work_queue where 1 = 0;

@@ -68,7 +68,7 @@ with clock as materialized (
         union
         select $8::text where exists (select from changed where act <> 'dead')
             or (select concurrency from q) is not null and (select "all" from ends) and exists (
-                select from bandog_work e where e.queue = (select number from q) and e.phase = 0)
+                select from bandog_work e where e.queue::bigint = (select number from q) and e.phase = 0)
     ) channels (channel)
 )
 select (select "all" from ends), a.ord, a.act, (select count(*) from notified) from acts a

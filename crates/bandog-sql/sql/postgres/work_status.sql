@@ -8,10 +8,10 @@ with clock as materialized (
     select * from bandog_work_queue where name = $1::text
 )
 select q.is_paused, q.concurrency, q.deliveries, q.period,
-    (select count(*) from (select from bandog_work where queue = (select number from q) and phase = 0 limit 100000) e),
-    (select count(*) from (select from bandog_work where queue = (select number from q) and phase <> 0 and phase = 1 limit 100000) e),
-    (select count(*) from (select from bandog_work where queue = (select number from q) and phase <> 0 and phase = 2 limit 100000) e),
-    (select count(*) from (select from bandog_work where queue = (select number from q) and phase <> 0 and phase = 3 limit 100000) e),
-    (select count(*) from (select from bandog_work where queue = (select number from q) and phase <> 0 and phase = 4 limit 100000) e),
-    clock.now - (select place from bandog_work where queue = (select number from q) and phase = 0 order by rank, at, id limit 1)
+    (select count(*) from (select from bandog_work where queue::bigint = (select number from q) and phase = 0 limit 100000) e),
+    (select count(*) from (select from bandog_work where queue::bigint = (select number from q) and phase <> 0 and phase = 1 limit 100000) e),
+    (select count(*) from (select from bandog_work where queue::bigint = (select number from q) and phase <> 0 and phase = 2 limit 100000) e),
+    (select count(*) from (select from bandog_work where queue::bigint = (select number from q) and phase <> 0 and phase = 3 limit 100000) e),
+    (select count(*) from (select from bandog_work where queue::bigint = (select number from q) and phase <> 0 and phase = 4 limit 100000) e),
+    clock.now - (select place from bandog_work where queue::bigint = (select number from q) and phase = 0 order by rank, at, id limit 1)
 from q, clock

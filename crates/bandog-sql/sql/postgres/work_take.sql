@@ -23,7 +23,7 @@ with clock as materialized (
 ), budget as materialized (
     select case when q.is_paused or q.is_limited and not $9::bool then 0 else greatest(0, least($2::bigint,
             case when q.concurrency is not null then q.concurrency - (select count(*) from (
-                select from bandog_work e where e.queue = (select number from q) and e.phase = 3
+                select from bandog_work e where e.queue::bigint = (select number from q) and e.phase = 3
                 limit (select concurrency from q)) taken) end,
             case when q.deliveries is not null then q.burst - (q.ahead + q.pace - 1) / q.pace end)) end as number
     from q
@@ -31,7 +31,7 @@ with clock as materialized (
     select e.* from unnest($7::bigint[], $8::text[]) with ordinality f (at, id, number)
         cross join lateral (
             select w.id, w.rank, w.at, w.attempt from bandog_work w
-            where w.queue = (select number from q) and w.phase = 0 and w.rank = (f.number - 1)::smallint
+            where w.queue::bigint = (select number from q) and w.phase = 0 and w.rank = (f.number - 1)::smallint
                 and (w.at, w.id) > (f.at, f.id::uuid)
             order by w.at, w.id limit (select number from budget) for update skip locked
         ) e
@@ -57,7 +57,7 @@ select coalesce(q.is_limited and not $9::bool, false), coalesce(q.is_paused, fal
         then q.ahead + q.pace * (p.number + 1) - q.pace * q.burst end,
     array(select id::text from picked where attempt >= $4::bigint),
     (select count(*) from picked) = $2::bigint and exists (
-        select from bandog_work w where w.queue = (select number from q) and w.phase = 0
+        select from bandog_work w where w.queue::bigint = (select number from q) and w.phase = 0
             and (w.rank, w.at, w.id) > ((select rank from last), (select at from last), (select id from last))),
     clock.now, t.place, t.id::text, t.fence, t.attempt::bigint, y.payload, t.age, y.error, t.rank::bigint, t.at,
     (extract(epoch from clock_timestamp()) * 1000000)::bigint - clock.now

@@ -8,7 +8,7 @@ with clock as materialized (
     select number from bandog_work_queue where name = $1::text
 ), found as materialized (
     select id, at, fence, attempt, pushed from bandog_work
-    where queue = (select number from q) and phase = 3 and taker = $2::bigint and take = $3::bigint
+    where queue::bigint = (select number from q) and phase = 3 and taker = $2::bigint and take = $3::bigint
 )
 select f.id::text, f.fence, f.attempt::bigint, y.payload, clock.now - f.pushed, y.error
 from clock cross join found f join (select id, payload, error from bandog_work_body where queue = (select number from q)

@@ -12,11 +12,11 @@ with clock as materialized (
     select number from bandog_work_queue where name = $1::text
 ), due as materialized (
     select e.id from bandog_work e
-    where e.queue = (select number from q) and e.phase = 1 and e.at >= $2::bigint and e.at <= (select now from clock)
+    where e.queue::bigint = (select number from q) and e.phase = 1 and e.at >= $2::bigint and e.at <= (select now from clock)
     order by e.at, e.id limit 100 for update skip locked
 ), ended as materialized (
     select e.id, e.is_cancelled from bandog_work e
-    where e.queue = (select number from q) and e.phase = 3 and e.at >= $3::bigint and e.at <= (select now from clock)
+    where e.queue::bigint = (select number from q) and e.phase = 3 and e.at >= $3::bigint and e.at <= (select now from clock)
     order by e.at, e.id limit 100 for update skip locked
 ), woken as (
     update bandog_work e set phase = 0, at = e.place, taker = null, take = null
@@ -26,10 +26,10 @@ with clock as materialized (
 )
 select (select now from clock), (select count(*) from woken),
     (select e.at from bandog_work e
-        where e.queue = (select number from q) and e.phase = 1 and e.at >= $2::bigint and e.at > (select now from clock)
+        where e.queue::bigint = (select number from q) and e.phase = 1 and e.at >= $2::bigint and e.at > (select now from clock)
         order by e.at, e.id limit 1),
     (select e.at from bandog_work e
-        where e.queue = (select number from q) and e.phase = 3 and $3::bigint is not null
+        where e.queue::bigint = (select number from q) and e.phase = 3 and $3::bigint is not null
             and e.at > (select now from clock) and e.at >= $5::bigint
         order by e.at, e.id limit 1),
     array(select id::text from ended where is_cancelled),

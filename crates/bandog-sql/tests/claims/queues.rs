@@ -95,10 +95,10 @@ pub(crate) async fn dropped_tables_are_created_again(url: &str, drop_tables: imp
 /// The number of elements that wait in [`use_of_a_long_queue`].
 pub(crate) const WAITING: u64 = 10_000;
 
-/// Creates a queue in which many elements wait.
-pub(crate) async fn long_queue(url: &str) {
+/// Pushes many elements, which wait. `first`: the number of the first one, a multiple of 500.
+pub(crate) async fn long_queue(url: &str, first: u64) {
     let queue = Queue::at(url);
-    for first in (0..WAITING).step_by(500) {
+    for first in (first..first + WAITING).step_by(500) {
         queue.push(&(first..first + 500).map(element).collect::<Vec<_>>()).await.unwrap();
     }
 }
@@ -126,7 +126,7 @@ pub(crate) async fn use_of_a_long_queue(url: &str) {
             deliveries.into_iter().zip(ends).map(|(delivery, end)| Settle { delivery, end: end() }).collect();
         let settled = queue.store.settle(&queue.name, &settles).await.unwrap();
         assert!(settled.iter().all(|settled| *settled == Settled::Applied), "{settled:?}");
-        queue.push(&[element(WAITING + number)]).await.unwrap();
+        queue.push(&[element(10 * WAITING + number)]).await.unwrap();
     }
 }
 

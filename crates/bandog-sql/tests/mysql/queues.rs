@@ -58,13 +58,13 @@ async fn no_call_reads_the_elements_that_wait() {
     let server = MariaDbServer::start();
     let database = server.new_database();
     let url = url(&server, &database);
-    long_queue(&url).await;
+    long_queue(&url, 0).await;
     for statistics in ["do 0", "analyze table bandog_work, bandog_work_body, bandog_work_kept"] {
         server.sql(&database, statistics);
         // The rows that a session reads one after the other, of a table or of an index.
         let read = || server.status(&["Handler_read_rnd_next", "Handler_read_next", "Handler_read_prev"]);
         let before = read();
-        use_of_a_long_queue(&url).await;
+        use_of_a_long_queue(&url, 0).await;
         let rows = read() - before;
         assert!(rows < WAITING, "{rows} rows were read by scans, {statistics:?}");
     }
