@@ -248,7 +248,7 @@ impl Call<'_> {
         let text = || {
             print::line(&format!("in {}", self.store.described()))?;
             if found.iter().all(|(_, rows)| rows.is_empty()) {
-                return print::line(&format!("{} has no such element", crate::console::escaped(self.name)));
+                return print::line(&format!("no elements in {}", crate::console::escaped(self.name)));
             }
             for (phase, rows) in found.iter().filter(|(_, rows)| !rows.is_empty()) {
                 print::line(&format!("{}:", phase.as_str()))?;

@@ -265,7 +265,7 @@ impl<S: Source> Handler<S> {
         let source = Arc::clone(&self.shared.source);
         let ask = async move {
             if !source.has_objects() {
-                return Err(Trouble::nothing_here());
+                return Err(Trouble::none_in_store("caches"));
             }
             let reports = in_time(STORE_TIME, source.cache_reports()).await?;
             json(&reports.into_iter().filter_map(CacheJson::read).collect::<Vec<_>>())

@@ -36,7 +36,7 @@ impl OverStore {
     }
 
     fn queues(&self) -> Result<&dyn Queues, Trouble> {
-        self.client.queues().map(|queues| &**queues).ok_or_else(Trouble::nothing_here)
+        self.client.queues().map(|queues| &**queues).ok_or_else(|| Trouble::none_in_store("work queues"))
     }
 
     /// The key of a name in the store.
@@ -114,12 +114,12 @@ impl Source for OverStore {
 
     async fn objects(&self, pattern: &Pattern, from: &Cursor, about: usize) -> Result<ObjectsPage, Trouble> {
         let page = self.client.objects(pattern, from, about).await.map_err(|error| Trouble::of(&error))?;
-        page.ok_or_else(Trouble::nothing_here)
+        page.ok_or_else(|| Trouble::none_in_store("objects"))
     }
 
     async fn cache_reports(&self) -> Result<Vec<CacheReport>, Trouble> {
         let reports = self.client.cache_reports().await.map_err(|error| Trouble::of(&error))?;
-        reports.ok_or_else(Trouble::nothing_here)
+        reports.ok_or_else(|| Trouble::none_in_store("caches"))
     }
 
     fn has_queues(&self) -> bool {

@@ -161,6 +161,11 @@ impl Trouble {
         Self::new(StatusCode::NOT_FOUND, "path", "there is nothing under this path")
     }
 
+    /// The store has no objects or work queues.
+    pub(crate) fn none_in_store(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "path", format!("the store of this page has no {what}"))
+    }
+
     /// The locks are not known yet, because the scan of the store is in progress.
     pub(crate) fn scanning() -> Self {
         let message = "the store is being scanned for locks, which takes long with many keys: retry later";

@@ -43,7 +43,7 @@ pub use self::{
     check::check,
     checked::Completion,
     complete::CompleteIn,
-    work::{DoneIn, PushIn},
+    work::{DoneIn, OpenTransaction, PushIn},
 };
 use self::{
     checked::{check_all, checked},

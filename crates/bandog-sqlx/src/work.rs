@@ -1,12 +1,22 @@
 //! Work queues in a transaction of the user.
 
+use std::ops::DerefMut;
+
 use bandog_core::Result;
 use bandog_work::{Delivery, ElementId, IntoPush, Push, PushAll, Submit, SubmitAll, SubmitBatch};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
 use sqlx::{Postgres, Transaction};
 
-use crate::{checked::checked, database::Supported, fault::Purpose};
+use crate::{LockTransaction, RunTransaction, checked::checked, database::Supported, fault::Purpose};
+
+/// An open transaction of the database `DB`: one of sqlx, or one that [`FenceIn::begin`](crate::FenceIn::begin) or
+/// [`CompleteIn::begin`](crate::CompleteIn::begin) has begun.
+pub trait OpenTransaction<DB: Supported>: DerefMut<Target = DB::Connection> + Send {}
+
+impl<DB: Supported> OpenTransaction<DB> for Transaction<'_, DB> {}
+impl<DB: Supported> OpenTransaction<DB> for LockTransaction<'_, DB> {}
+impl<DB: Supported> OpenTransaction<DB> for RunTransaction<'_, DB> {}
 
 /// Pushes elements in a transaction of the database `DB`: they are there if the transaction commits.
 ///
@@ -38,7 +48,7 @@ pub trait PushIn<DB: Supported>: Sized {
     ///
     /// # Cancel safety
     /// If the future is dropped, roll the transaction back.
-    fn push_in(self, tx: &mut Transaction<'_, DB>) -> impl Future<Output = Result<Self::Ids>> + Send;
+    fn push_in(self, tx: &mut impl OpenTransaction<DB>) -> impl Future<Output = Result<Self::Ids>> + Send;
 }
 
 /// Settles an element of a work queue in a transaction of the database `DB`: the effects of the transaction and the end of
@@ -73,7 +83,7 @@ pub trait DoneIn<DB: Supported> {
     ///
     /// # Cancel safety
     /// If the future is dropped, roll the transaction back.
-    fn done_in(&self, tx: &mut Transaction<'_, DB>) -> impl Future<Output = Result<()>> + Send;
+    fn done_in(&self, tx: &mut impl OpenTransaction<DB>) -> impl Future<Output = Result<()>> + Send;
 }
 
 async fn push<DB: Supported>(
@@ -97,7 +107,7 @@ macro_rules! pushes_many {
         $(impl<$($parameters)*> PushIn<$database> for $type {
             type Ids = Vec<ElementId>;
 
-            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<Vec<ElementId>> {
+            async fn push_in(self, tx: &mut impl OpenTransaction<$database>) -> Result<Vec<ElementId>> {
                 push::<$database>(self.into_push(), tx).await
             }
         })+
@@ -109,7 +119,7 @@ macro_rules! pushes_one {
         $(impl<$($parameters)*> PushIn<$database> for $type {
             type Ids = ElementId;
 
-            async fn push_in(self, tx: &mut Transaction<'_, $database>) -> Result<ElementId> {
+            async fn push_in(self, tx: &mut impl OpenTransaction<$database>) -> Result<ElementId> {
                 Ok(push::<$database>(self.into_push(), tx).await?[0])
             }
         })+
@@ -123,7 +133,7 @@ macro_rules! in_transactions {
         pushes_one!($database: [] Push, [R: Send] Submit<R>);
 
         impl<T: Send + Sync> DoneIn<$database> for Delivery<T> {
-            async fn done_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
+            async fn done_in(&self, tx: &mut impl OpenTransaction<$database>) -> Result<()> {
                 match self.done_sql().await {
                     Ok(statements) => {
                         for statement in statements {

@@ -67,6 +67,8 @@ const REPORT: Duration = Duration::from_secs(20);
 const SHORT_RUN: Duration = Duration::from_millis(50);
 /// The time after which an element that waits for a slot is handed back.
 const MAX_WAIT: Duration = Duration::from_millis(500);
+/// The minimum interval of two lines about dead elements.
+const DEAD_LINES: Duration = Duration::from_secs(10);
 /// The time for which an aborted handler may run on until its next await.
 const ABORT: Duration = Duration::from_secs(1);
 
@@ -106,6 +108,7 @@ struct Keeper {
     settle_at: Moment,
     extend_at: Moment,
     report_at: Moment,
+    log_dead_at: Moment,
     /// Takes that failed since the last answer.
     failures: u32,
     done: u64,
@@ -153,6 +156,7 @@ pub(crate) async fn run(
         settle_at: now,
         extend_at: now,
         report_at: now,
+        log_dead_at: now,
         failures: 0,
         done: 0,
         failed: 0,

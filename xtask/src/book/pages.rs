@@ -14,6 +14,8 @@ use super::reference;
 /// The English pages, and the Chinese ones.
 const ENGLISH: &str = "docs";
 const CHINESE: &str = "book/zh/src";
+/// Where the pictures are, seen from a Chinese page.
+const PICTURES: &str = "../../../docs/pictures/";
 /// Where files of the repository are that are no pages of the book.
 const REPOSITORY: &str = "https://github.com/bandog/bandog/blob/main";
 /// A part of the head of each page in Chinese: its search.
@@ -64,16 +66,17 @@ fn linked(text: &str, own: &BTreeSet<String>) -> String {
         let (target, rest) = part.split_once(')').unwrap_or((part, ""));
         let (path, anchor) =
             target.split_once('#').map_or((target, String::new()), |(path, id)| (path, format!("#{id}")));
-        let target = match path.strip_prefix("../") {
-            Some(path) => format!("{REPOSITORY}/{path}{anchor}"),
-            None => match path.strip_suffix(".md") {
-                Some(name) if !path.contains("://") && !own.contains(path) => format!("../en/{name}.html{anchor}"),
-                _ => target.to_owned(),
-            },
+        let in_repository = path.trim_start_matches("../");
+        let page = if in_repository == path { path } else { in_repository.strip_prefix("docs/").unwrap_or_default() };
+        let target = match page.strip_suffix(".md") {
+            Some(_) if own.contains(page) => format!("{page}{anchor}"),
+            Some(name) if !path.contains("://") => format!("../en/{name}.html{anchor}"),
+            _ if in_repository != path && !path.starts_with(PICTURES) => format!("{REPOSITORY}/{in_repository}{anchor}"),
+            _ => target.to_owned(),
         };
         linked += &format!("]({target}){rest}");
     }
-    linked
+    linked.replace(PICTURES, "pictures/")
 }
 
 /// The Chinese pages whose English page has changed since they were translated. The last line of a Chinese page has the
@@ -137,10 +140,18 @@ mod tests {
     #[test]
     fn links_lead_to_the_book_or_to_the_repository() {
         let own = ["redis.md".to_owned()].into();
-        let text = "[a](redis.md#x) [b](work.md#y) [c](../README.md) [d](https://e.f/g.md) [h](#i)";
-        let expected =
-            format!("[a](redis.md#x) [b](../en/work.html#y) [c]({REPOSITORY}/README.md) [d](https://e.f/g.md) [h](#i)");
-        assert_eq!(linked(text, &own), expected);
+        for (link, expected) in [
+            ("redis.md#x", "redis.md#x"),
+            ("help.md#y", "../en/help.html#y"),
+            ("../../../docs/work.md#y", "../en/work.html#y"),
+            ("../../../docs/pictures/a.png", "pictures/a.png"),
+            ("../README.md", &format!("{REPOSITORY}/README.md")),
+            ("../../../examples/README.md#z", &format!("{REPOSITORY}/examples/README.md#z")),
+            ("https://e.f/g.md", "https://e.f/g.md"),
+            ("#i", "#i"),
+        ] {
+            assert_eq!(linked(&format!("[a]({link}) b"), &own), format!("[a]({expected}) b"));
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::house::root;
 /// Maximum length of a line of prose, in characters. Lines of code and generated pages are exempt.
 const LONGEST: usize = 400;
 
-/// The folder of the Chinese pages. A link to a page that is not translated leads to the English one.
+/// The folder of the Chinese pages.
 const CHINESE: &str = "book/zh/src";
 
 /// Maximum number of lines of README.md.
@@ -80,13 +80,9 @@ fn every_link_leads_somewhere() {
     for (page, text) in &texts {
         for (at, link) in prose(text).flat_map(|(at, line)| links(line).into_iter().map(move |link| (at, link))) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let beside = |folder: &Path| flat(&folder.join(path));
             let target = match page.parent().unwrap() {
                 _ if path.is_empty() => page.clone(),
-                folder if folder == Path::new(CHINESE) && !texts.contains_key(&beside(folder)) => {
-                    beside(Path::new("docs"))
-                }
-                folder => beside(folder),
+                folder => flat(&folder.join(path)),
             };
             let leads = match texts.get(&target) {
                 Some(text) => anchor.is_empty() || anchors(text).iter().any(|known| known == anchor),

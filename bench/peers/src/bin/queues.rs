@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::work::{ClientWork, Delivery, WorkQueue};
+use bandog::{
+    Client,
+    work::{ClientWork, Delivery, WorkQueue},
+};
 use bandog_testkit::{PostgresServer, RedisServer};
 use clap::Parser;
 use graphile_worker::{IntoTaskHandlerResult, JobSpec, LocalQueueConfig, TaskHandler, WorkerContext, WorkerOptions};
@@ -165,8 +168,13 @@ fn pinned(args: &Args, lines: &mut Vec<String>, table: &mut Vec<String>) -> Resu
     for which in [Which::Bandog, Which::GraphileWorker, Which::Pgmq] {
         server.create_database(DATABASE);
         let url = url(&server);
-        let run = async || postgres_queue(which, &url, args.elements).await;
         let (first, last, rounds) = runtime.block_on(async {
+            // The program runs all the time, as services do.
+            let client = bandog::connect(&url).await?;
+            let run = async || match which {
+                Which::Bandog => bandog_client(&client, args.elements).await,
+                _ => postgres_queue(which, &url, args.elements).await,
+            };
             run().await?;
             let first = run().await?;
             let mut holder = PgConnection::connect(&url).await?;
@@ -177,8 +185,11 @@ fn pinned(args: &Args, lines: &mut Vec<String>, table: &mut Vec<String>) -> Resu
                 let last = run().await?;
                 rounds += 1;
                 let minutes = begun.elapsed().as_secs_f64() / 60.0;
-                keep(lines, json!({"what": "pinned", "who": which.name(), "minutes": minutes, "push_s": last.push,
-                    "work_s": last.work}));
+                keep(
+                    lines,
+                    json!({"what": "pinned", "who": which.name(), "minutes": minutes, "push_s": last.push,
+                    "work_s": last.work}),
+                );
                 if begun.elapsed() > time {
                     break Ok::<_, Failure>((first, last, rounds));
                 }
@@ -213,8 +224,11 @@ fn rounds(
         for turn in 0..all.len() {
             let (which, of) = &mut runs[(round + turn) % all.len()];
             let run = measure(*which)?;
-            keep(lines, json!({"what": "queues", "server": server, "round": round, "who": which.name(),
-                "push_s": run.push, "work_s": run.work}));
+            keep(
+                lines,
+                json!({"what": "queues", "server": server, "round": round, "who": which.name(),
+                "push_s": run.push, "work_s": run.work}),
+            );
             of.push(run);
         }
     }
@@ -271,6 +285,12 @@ async fn postgres_queue(which: Which, url: &str, elements: usize) -> Result<Run,
 
 async fn bandog_queue(url: &str, elements: usize) -> Result<Run, Failure> {
     let client = bandog::connect(url).await?;
+    let run = bandog_client(&client, elements).await?;
+    client.close().await?;
+    Ok(run)
+}
+
+async fn bandog_client(client: &Client, elements: usize) -> Result<Run, Failure> {
     let queue: WorkQueue<String> = client.work_queue("bench")?;
     let batch = vec![payload(); BATCH];
     queue.status().await?; // The tables exist.
@@ -288,7 +308,6 @@ async fn bandog_queue(url: &str, elements: usize) -> Result<Run, Failure> {
     workers.stop().await?;
     let run = Run::of(push, start.elapsed());
     assert_eq!(queue.status().await?.counts.values().sum::<u64>(), 0, "all elements are settled");
-    client.close().await?;
     Ok(run)
 }
 

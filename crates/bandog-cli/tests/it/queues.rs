@@ -81,7 +81,7 @@ fn a_pushed_element_is_listed() {
     }
     let table = queues.run(&["queues"]).stdout;
     assert!(table.contains("NAME") && table.contains("mails"), "{table}");
-    assert_eq!(queues.run(&["queue", "mails", "dead"]).stdout.lines().nth(1), Some("mails has no such element"));
+    assert_eq!(queues.run(&["queue", "mails", "dead"]).stdout.lines().nth(1), Some("no elements in mails"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use bandog::{
     ErrorKind,
     work::{Backoff, ClientWork, Delivery, Phase, Running, TaskCall, TaskHandler, TaskRun, WorkQueue},
 };
-use bandog_sqlx::{DoneIn, PushIn};
+use bandog_sqlx::{DoneIn, FenceIn, PushIn};
 use bandog_testkit::eventually_async;
 use sqlx::{Connection, Pool};
 use tokio::sync::Semaphore;
@@ -219,4 +219,41 @@ async fn pushes_are_refused_where_they_could_not_commit() {
     let last = executor.submitted::<()>("report", batch[2]).unwrap();
     eventually_async(SOON, async || last.result(SOON).await.is_ok()).await;
     workers.stop().await.unwrap();
+}
+
+/// A lock, an order and its element are one: if the lock is lost, neither the order nor the element is there.
+#[tokio::test]
+async fn elements_are_pushed_and_settled_in_the_transaction_of_a_lock() {
+    let database = Database::new();
+    let (client, pool) = (database.client("").await, narrow_pool(&database.url()).await);
+    let queue: WorkQueue<String> = client.work_queue("orders").unwrap();
+    for is_lost in [true, false] {
+        let guard = client.mutex("order 7").lock().await.unwrap();
+        let mut tx = guard.begin(&pool).await.unwrap();
+        sqlx::query(&insert("order 7")).execute(&mut *tx).await.unwrap();
+        let id = queue.push("order 7").push_in(&mut tx).await.unwrap();
+        if is_lost {
+            client.evict("order 7").await.unwrap();
+            assert_eq!(tx.commit().await.unwrap_err().kind(), ErrorKind::Lost);
+            assert!(queue.find(id).await.unwrap().is_none());
+        } else {
+            tx.commit().await.unwrap();
+            assert_eq!(queue.find(id).await.unwrap().map(|row| row.phase), Some(Phase::Ready));
+        }
+    }
+    let (of_workers, workers) = (client.clone(), queue.workers(1));
+    let workers = workers.run(move |order: Delivery<String>| {
+        let (client, pool) = (of_workers.clone(), pool.clone());
+        async move {
+            let guard = client.mutex(order.as_str()).lock().await?;
+            let mut tx = guard.begin(&pool).await?;
+            sqlx::query(&insert("sent")).execute(&mut *tx).await?;
+            order.done_in(&mut tx).await?;
+            tx.commit().await?;
+            Ok::<_, BoxError>(())
+        }
+    });
+    eventually_async(SOON, async || queue.status().await.unwrap().counts.values().sum::<u64>() == 0).await;
+    workers.stop().await.unwrap();
+    assert_eq!(database.writes(), "order 7 sent");
 }

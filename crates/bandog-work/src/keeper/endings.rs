@@ -8,7 +8,7 @@ use bandog_core::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::{ABORT, Ending, Keeper};
+use super::{ABORT, DEAD_LINES, Ending, Keeper};
 use crate::{delivery::HandlerEnd, meters::End};
 
 impl Keeper {
@@ -54,6 +54,21 @@ impl Keeper {
     pub(super) fn end(&mut self, delivery: DeliveryId, end: HandlerEnd) {
         if self.held.remove(&delivery).is_some() {
             self.push_ending(delivery, end);
+        }
+    }
+
+    /// Logs a delivery that has failed. Elements that have become dead have a line in [`DEAD_LINES`], so a flood of them does
+    /// not fill the log.
+    pub(super) fn log_failure(&mut self, ending: &Ending, end: End) {
+        let (queue, id) = (self.shared.name(), ending.delivery.id);
+        match (end, ending.error()) {
+            (End::Failed, Some(error)) if self.now() >= self.log_dead_at => {
+                tracing::warn!(queue, %id, error, "an element is dead: the handler has failed, and it is not delivered again");
+                self.log_dead_at = self.now() + DEAD_LINES;
+            }
+            (End::Failed, Some(error)) => tracing::debug!(queue, %id, error, "an element is dead"),
+            (End::Retried, Some(error)) => tracing::debug!(queue, %id, error, "a handler has failed, and its element comes again"),
+            _ => {}
         }
     }
 

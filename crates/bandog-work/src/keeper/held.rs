@@ -95,6 +95,14 @@ impl Ending {
         }
     }
 
+    /// Why it has failed.
+    pub(super) fn error(&self) -> Option<&str> {
+        match &self.end {
+            SettleEnd::Retry(_, error) | SettleEnd::Fail(error) => Some(error),
+            SettleEnd::Done(_) | SettleEnd::HandBack => None,
+        }
+    }
+
     pub(super) fn settle(&self) -> Settle {
         Settle { delivery: self.delivery, end: self.end.clone() }
     }

@@ -171,6 +171,7 @@ impl Keeper {
                         self.repeat_later(ending);
                         continue;
                     };
+                    self.log_failure(&ending, end);
                     self.count(end);
                     ending.answer(if end == End::Lost { Err(lost()) } else { Ok(()) });
                 }

@@ -20,6 +20,7 @@ use crate::kit::{SECOND, Seen, count, elements, empty, queues};
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_element_comes_again_and_is_dead_after_the_last_delivery() {
+    let (log, _guard) = bandog_testkit::LogCapture::of_thread("bandog_work");
     let (queue, other) = queues();
     let begun = Instant::now();
     let seen = Seen::default();
@@ -47,6 +48,11 @@ async fn a_failed_element_comes_again_and_is_dead_after_the_last_delivery() {
     assert!(dead.iter().all(|row| row.attempt == 3), "{dead:?}");
     assert_eq!(queue.retry(&[dead[0].id]).await.unwrap(), 1);
     eventually_async(SECOND * 3600, async || count(&queue, Phase::Dead).await == 2).await;
+    // The second death comes in the same ten seconds, the third one later.
+    let lines = log.lines_with("an element is dead: the handler has failed");
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.starts_with("WARN")), "{lines:?}");
+    assert!(lines[0].contains("queue=\"orders\"") && lines[0].contains("error=\""), "{lines:?}");
+    assert_eq!(log.lines_with("its element comes again").len(), 6, "two for each life of an element");
     assert_eq!(queue.purge(Phase::Dead).await.unwrap(), 2);
     assert_eq!(queue.purge(Phase::Taken).await.unwrap_err().kind(), ErrorKind::Misused);
     workers.stop().await.unwrap();
