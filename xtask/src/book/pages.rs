@@ -71,7 +71,9 @@ fn linked(text: &str, own: &BTreeSet<String>) -> String {
         let target = match page.strip_suffix(".md") {
             Some(_) if own.contains(page) => format!("{page}{anchor}"),
             Some(name) if !path.contains("://") => format!("../en/{name}.html{anchor}"),
-            _ if in_repository != path && !path.starts_with(PICTURES) => format!("{REPOSITORY}/{in_repository}{anchor}"),
+            _ if in_repository != path && !path.starts_with(PICTURES) => {
+                format!("{REPOSITORY}/{in_repository}{anchor}")
+            }
             _ => target.to_owned(),
         };
         linked += &format!("]({target}){rest}");

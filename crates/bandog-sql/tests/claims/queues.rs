@@ -121,7 +121,7 @@ pub(crate) async fn use_of_a_long_queue(url: &str) {
         let extended = queue.store.extend(&extend).await.unwrap();
         assert!(extended.iter().all(|answer| *answer == Extended::Held), "{extended:?}");
         queue.store.find(&queue.name, &[elements[0].id]).await.unwrap();
-        let ends = ends.iter().cycle().skip(number as usize);
+        let ends = ends.iter().cycle().skip(usize::try_from(number).unwrap());
         let settles: Vec<_> =
             deliveries.into_iter().zip(ends).map(|(delivery, end)| Settle { delivery, end: end() }).collect();
         let settled = queue.store.settle(&queue.name, &settles).await.unwrap();

@@ -72,7 +72,6 @@ async fn no_call_reads_the_elements_that_wait() {
         let before = read().await;
         use_of_a_long_queue(&url).await;
         let rows = read().await - before;
-        println!("{}", SERVER.sql(&database, "select relname, indexrelname, idx_scan, idx_tup_read, idx_tup_fetch from pg_stat_user_indexes where idx_scan > 0 union all select relname, '', seq_scan, seq_tup_read, idx_tup_fetch from pg_stat_user_tables where seq_scan > 0"));
         assert!(rows < WAITING, "{rows} rows were read, {statistics:?}");
     }
 }

@@ -67,7 +67,9 @@ impl Keeper {
                 self.log_dead_at = self.now() + DEAD_LINES;
             }
             (End::Failed, Some(error)) => tracing::debug!(queue, %id, error, "an element is dead"),
-            (End::Retried, Some(error)) => tracing::debug!(queue, %id, error, "a handler has failed, and its element comes again"),
+            (End::Retried, Some(error)) => {
+                tracing::debug!(queue, %id, error, "a handler has failed, and its element comes again")
+            }
             _ => {}
         }
     }
