@@ -11,7 +11,8 @@ use sqlx::{Postgres, Transaction};
 use crate::{LockTransaction, RunTransaction, checked::checked, database::Supported, fault::Purpose};
 
 /// An open transaction of the database `DB`: one of sqlx, or one that [`FenceIn::begin`](crate::FenceIn::begin) or
-/// [`CompleteIn::begin`](crate::CompleteIn::begin) has begun.
+/// [`CompleteIn::begin`](crate::CompleteIn::begin) has begun. A type of a program that dereferences to the connection of such a
+/// transaction may implement it.
 pub trait OpenTransaction<DB: Supported>: DerefMut<Target = DB::Connection> + Send {}
 
 impl<DB: Supported> OpenTransaction<DB> for Transaction<'_, DB> {}

@@ -12,7 +12,7 @@ with clock as materialized (
     select n.id, k.fence from unnest($2::text[], $3::bigint[]) k (key, fence)
         cross join lateral (
             select b.id from bandog_work b
-            where b.queue::bigint = (select number from q) and b.order_key = k.key and b.waits_for = 0 and b.phase = 2
+            where b.queue::bigint = (select number from q) and b.order_key = k.key and b.waits_for = 0 and b.phase = (select 2::smallint)
                 and not exists (select from bandog_work h where h.queue::bigint = (select number from q) and h.order_key = k.key
                     and h.waits_for = 0 and h.phase in (0, 1, 3))
             order by b.at, b.id limit 1

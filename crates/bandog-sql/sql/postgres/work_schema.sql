@@ -1,7 +1,8 @@
 -- Creates the tables of work queues, as far as they are missing, in the first schema of the search path. It runs in one
 -- transaction, under an advisory lock. Clients that use no work queue need none of them.
--- If a queue was empty when its statistics were made, the planner believes that all indexes cost the same. So each statement
--- can use one index only: the number of the queue is not the first column of a key, and the other indexes have it as a bigint.
+-- If a queue was empty when its statistics were made, the planner believes that all plans cost the same. So each statement
+-- has one plan only: the number of the queue is not the first column of a key, the other indexes have it as a bigint, a phase
+-- that must not select an index is a subquery, and `offset 0` keeps a subquery from becoming a hash of the whole table.
 -- Parameters: none.
 -- Result: none.
 

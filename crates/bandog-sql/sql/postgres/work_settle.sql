@@ -13,7 +13,7 @@ with clock as materialized (
 ), acts as materialized (
     select g.ord, g.id, g.delay, g.body, g.channel, f.keep_result, f.is_awaited, case
         when f.id is null then case when exists (
-            select from bandog_work e where e.queue = (select number from q) and e.id = g.id) then 'busy' else 'absent' end
+            select from bandog_work e where e.queue = (select number from q) and e.id = g.id offset 0) then 'busy' else 'absent' end
         when f.fence <> g.fence then 'lost'
         when g.ending = 0 then 'done'
         when g.ending = 2 and f.phase = 4 then 'nothing'

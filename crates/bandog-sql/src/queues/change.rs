@@ -49,7 +49,7 @@ impl Query for Changing {
 impl Changing {
     async fn apply(&self, link: &Link, context: &Context) -> Result<u64, Fault> {
         tables::ensure(link, context).await?;
-        context.work.hints.change(&self.queue, super::hints::Hints::reset);
+        let _reset = context.work.hints.reset_after(&self.queue);
         #[cfg(feature = "mysql")]
         if context.options.dialect == crate::options::Dialect::MySql {
             return super::mysql::change(link, context, &self.queue, &self.change).await;

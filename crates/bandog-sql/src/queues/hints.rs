@@ -25,7 +25,7 @@ const SLOW: Duration = Duration::from_millis(5);
 const VERY_SLOW: Duration = Duration::from_millis(20);
 /// Then an interval of this number of full scans must have passed since the last one.
 const SCANS: u32 = 3;
-/// Slow full scans need at most this part of the time.
+/// Slow full scans need one of this number of parts of the time, unless [`FULL_INTERVAL`] is shorter.
 const SHARE: u32 = 20;
 /// Maximum interval between two full scans.
 const FULL_INTERVAL: Duration = Duration::from_secs(10);
@@ -39,6 +39,8 @@ const MAX_QUEUES: usize = 10_000;
 const KEPT: u32 = 150;
 /// How many of them one statement removes: more than were added, because transactions of programs add rows, too.
 const REMOVED: std::ops::RangeInclusive<u32> = 100..=5000;
+/// A scan begins this number of µs earlier: pushes of the same time commit in any order.
+const EARLIER: i64 = 50_000;
 /// The position before all elements.
 const START: (i64, ElementId) = (-1, ElementId { client: 0, number: 0 });
 
@@ -61,8 +63,22 @@ impl AllHints {
         change(all.entry(queue.clone()).or_default())
     }
 
+    /// A call makes elements ready, which can be before the known places. They are unknown when it has ended.
+    pub(crate) fn reset_after<'a>(&'a self, queue: &'a Key) -> Resets<'a> {
+        Resets(self, queue)
+    }
+
     fn all(&self) -> MutexGuard<'_, HashMap<Key, Hints>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets the known places when it is dropped.
+pub(crate) struct Resets<'a>(&'a AllHints, &'a Key);
+
+impl Drop for Resets<'_> {
+    fn drop(&mut self) {
+        self.0.change(self.1, Hints::reset);
     }
 }
 
@@ -75,10 +91,12 @@ pub(crate) struct Hints {
     pub(crate) has_keys: bool,
     /// For each rank, the last ready element that was found.
     floors: [(i64, ElementId); RANKS],
-    /// The last full scan of ready and delayed elements.
+    /// The number of times that they were forgotten.
+    resets: u64,
+    /// The last full scan of ready elements.
     full: Option<FullScan>,
-    /// The last full scan of leases.
-    full_leases: Option<FullScan>,
+    /// The last full scan of delayed elements and leases.
+    full_wake: Option<FullScan>,
     /// The time of the server in the last answer, and when it came.
     now: (i64, Instant),
     /// All delayed elements that were due before this time are woken.
@@ -101,8 +119,9 @@ impl Default for Hints {
             is_limited: false,
             has_keys: false,
             floors: [START; RANKS],
+            resets: 0,
             full: None,
-            full_leases: None,
+            full_wake: None,
             now: (0, Instant::now()),
             delayed: 0,
             leases: 0,
@@ -128,18 +147,24 @@ impl FullScan {
         Self { ended: Instant::now(), took }
     }
 
+    fn is_slow(self) -> bool {
+        self.took >= SLOW
+    }
+
     /// Whether it is time for the next one.
     fn is_old(self) -> bool {
-        let interval = if self.took < SLOW { Duration::ZERO } else { (self.took * SHARE).min(FULL_INTERVAL) };
-        self.ended.elapsed() >= interval
+        !self.is_slow() || self.ended.elapsed() >= (self.took * SHARE).min(FULL_INTERVAL)
     }
 }
 
 /// Where the scans of a take begin.
 #[derive(Debug, Clone)]
 pub(crate) struct Scan {
-    /// Whether they begin at the beginning.
+    /// Whether that of ready elements begins at the beginning.
     pub(crate) is_full: bool,
+    /// Whether those of delayed elements and of leases begin there.
+    is_full_wake: bool,
+    resets: u64,
     /// The beginning for each rank.
     pub(crate) ready: [(i64, ElementId); RANKS],
     /// The beginning for delayed elements.
@@ -166,11 +191,16 @@ pub(crate) struct Found {
 impl Hints {
     /// The next scan. `is_full`: it must begin at the beginning.
     pub(crate) fn scan(&self, is_full: bool) -> Scan {
-        let all_leases = is_full || self.full_leases.is_none_or(FullScan::is_old);
+        let is_full_wake = is_full || self.full_wake.is_none_or(FullScan::is_old);
         let is_full = is_full || self.full.is_none_or(FullScan::is_old);
-        let (ready, delayed) = if is_full { ([START; RANKS], 0) } else { (self.floors, self.delayed) };
-        let leases = if all_leases { [0; 2] } else { [self.leases, self.next_lease.unwrap_or(0)] };
-        Scan { is_full, ready, delayed, leases: self.checks_leases().then_some(leases) }
+        let ready = if is_full { [START; RANKS] } else { self.floors };
+        let (delayed, leases) = match is_full_wake {
+            true => (0, [0; 2]),
+            false => (self.delayed, [self.leases, self.next_lease.unwrap_or(0)]),
+        };
+        // A slow scan of delayed elements is not repeated only because it was none of leases.
+        let checks = self.checks_leases() || is_full_wake && self.full_wake.is_some_and(FullScan::is_slow);
+        Scan { is_full, is_full_wake, resets: self.resets, ready, delayed, leases: checks.then_some(leases) }
     }
 
     /// The time after which a scan that has found nothing may be repeated from the beginning. None: at once.
@@ -198,9 +228,9 @@ impl Hints {
         if found.woke_all {
             self.delayed = found.now;
         }
-        if let Some(leases) = scan.leases {
-            if leases == [0; 2] {
-                self.full_leases = Some(FullScan::now(found.woke_in));
+        if scan.leases.is_some() {
+            if scan.is_full_wake {
+                self.full_wake = Some(FullScan::now(found.woke_in));
             }
             // If more leases have ended, the next take checks again.
             self.checked = found.woke_all.then(Instant::now);
@@ -212,11 +242,12 @@ impl Hints {
     }
 
     /// Records the ready elements that were found: the rank and the position of each, and the end of the new leases.
-    pub(crate) fn took(&mut self, ready: impl IntoIterator<Item = (usize, i64, ElementId)>, take: &Take) {
+    pub(crate) fn took(&mut self, scan: &Scan, ready: impl IntoIterator<Item = (usize, i64, ElementId)>, take: &Take) {
         let end = self.now.0.saturating_add(super::time::micros(take.lease));
+        let latest = (self.now.0 - EARLIER, START.1);
         for (rank, at, id) in ready {
-            if let Some(floor) = self.floors.get_mut(rank) {
-                *floor = (at, id);
+            if let Some(floor) = self.floors.get_mut(rank).filter(|_| scan.resets == self.resets) {
+                *floor = (at, id).min(latest);
             }
             self.next_lease = Some(self.next_lease.map_or(end, |next| next.min(end)));
         }
@@ -230,6 +261,7 @@ impl Hints {
     /// This client has made elements ready, which can be before the known places.
     pub(crate) fn reset(&mut self) {
         (self.floors, self.delayed) = ([START; RANKS], 0);
+        self.resets += 1;
     }
 
     /// Whether it is time to remove what the queue need not keep any more: where to begin, and how many rows at most. Counts

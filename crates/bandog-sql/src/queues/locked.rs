@@ -21,10 +21,7 @@ use bandog_core::{
     queues::{ElementId, Phase},
 };
 
-use super::{
-    elements::{fence_number, id_text, phase_of, read_fence, read_id},
-    hints::Hints,
-};
+use super::elements::{fence_number, id_text, phase_of, read_fence, read_id};
 use crate::{
     channel::Channel,
     client::{Statement, View},
@@ -90,9 +87,8 @@ impl Freed {
         first: &[Statement<'_>],
     ) -> Result<Vec<Row>, Fault> {
         let texts = &context.work.postgres;
-        if !self.keys.is_empty() || !self.befores.is_empty() {
-            context.work.hints.change(queue, Hints::reset);
-        }
+        let makes_ready = !self.keys.is_empty() || !self.befores.is_empty();
+        let _reset = makes_ready.then(|| context.work.hints.reset_after(queue));
         let (queue, channel) = (queue.as_str(), Channel::of_queue(queue).to_string());
         let keys: Vec<&str> = self.keys.keys().map(String::as_str).collect();
         let fences: Vec<i64> = self.keys.values().copied().collect();

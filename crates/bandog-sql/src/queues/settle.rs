@@ -102,9 +102,7 @@ impl Query for Settlement {
         }
         tables::ensure(link, context).await?;
         let gives_back = |settle: &Settle| matches!(settle.end, SettleEnd::Retry(..) | SettleEnd::HandBack);
-        if self.settles.iter().any(gives_back) {
-            context.work.hints.change(&self.queue, super::hints::Hints::reset);
-        }
+        let _reset = self.settles.iter().any(gives_back).then(|| context.work.hints.reset_after(&self.queue));
         #[cfg(feature = "mysql")]
         if context.options.dialect == crate::options::Dialect::MySql {
             return super::mysql::settle(link, context, &self.queue, &self.settles).await;

@@ -160,9 +160,12 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
         (woken?, rows?)
     };
     let (woken, row) = (woken.first().ok_or(Fault::Broken(None))?, rows.first().ok_or(Fault::Broken(None))?);
+    let ids = |texts: Vec<&str>| texts.into_iter().map(read_id).collect::<Result<Vec<_>, _>>();
+    let cancelled = ids(woken.try_get(4)?)?;
+    let ended = woken.try_get::<i64>(1)?.saturating_add(i64::try_from(cancelled.len()).unwrap_or(i64::MAX));
     let found = Found {
         now: woken.try_get(0)?,
-        woke_all: woken.try_get::<i64>(1)? < MAX_WOKEN,
+        woke_all: ended < MAX_WOKEN,
         next_lease: woken.try_get(3)?,
         took: duration(row.try_get(16)?),
         woke_in: duration(woken.try_get(6)?),
@@ -179,13 +182,12 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
     }
     hints.change(&take.queue, |hints| {
         hints.scanned(scan, &found);
-        hints.took(places, take);
+        hints.took(scan, places, take);
         hints.is_limited |= must_lock;
         if woke_some && scan.leases.is_some() {
             hints.reset(); // They are ready at their former places.
         }
     });
-    let ids = |texts: Vec<&str>| texts.into_iter().map(read_id).collect::<Result<Vec<_>, _>>();
     Ok(Round {
         must_lock,
         is_paused: row.try_get(1)?,
@@ -196,7 +198,7 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
         wait: row.try_get(3)?,
         now: found.now,
         exhausted: ids(row.try_get(4)?)?,
-        cancelled: ids(woken.try_get(4)?)?,
+        cancelled,
     })
 }
 
