@@ -169,14 +169,18 @@ fn pinned(args: &Args, lines: &mut Vec<String>, table: &mut Vec<String>) -> Resu
         server.create_database(DATABASE);
         let url = url(&server);
         let (first, last, rounds) = runtime.block_on(async {
-            // The program runs all the time, as services do.
-            let client = bandog::connect(&url).await?;
-            let run = async || match which {
-                Which::Bandog => bandog_client(&client, args.elements).await,
-                _ => postgres_queue(which, &url, args.elements).await,
+            // The client lives all the time, as in a service.
+            let client = match which {
+                Which::Bandog => Some(bandog::connect(&url).await?),
+                _ => None,
+            };
+            let run = async || match &client {
+                Some(client) => bandog_client(client, args.elements).await,
+                None => postgres_queue(which, &url, args.elements).await,
             };
             run().await?;
             let first = run().await?;
+            keep(lines, pinned_run(which, 0.0, first));
             let mut holder = PgConnection::connect(&url).await?;
             sqlx::query("begin isolation level repeatable read").execute(&mut holder).await?;
             sqlx::query("select 1 from pg_class limit 1").execute(&mut holder).await?;
@@ -185,11 +189,7 @@ fn pinned(args: &Args, lines: &mut Vec<String>, table: &mut Vec<String>) -> Resu
                 let last = run().await?;
                 rounds += 1;
                 let minutes = begun.elapsed().as_secs_f64() / 60.0;
-                keep(
-                    lines,
-                    json!({"what": "pinned", "who": which.name(), "minutes": minutes, "push_s": last.push,
-                    "work_s": last.work}),
-                );
+                keep(lines, pinned_run(which, minutes, last));
                 if begun.elapsed() > time {
                     break Ok::<_, Failure>((first, last, rounds));
                 }
@@ -205,6 +205,11 @@ fn pinned(args: &Args, lines: &mut Vec<String>, table: &mut Vec<String>) -> Resu
         ));
     }
     Ok(())
+}
+
+/// A measurement after the transaction was open for this time. 0: before it.
+fn pinned_run(which: Which, minutes: f64, run: Run) -> Value {
+    json!({"what": "pinned", "who": which.name(), "minutes": minutes, "push_s": run.push, "work_s": run.work})
 }
 
 fn url(server: &PostgresServer) -> String {
