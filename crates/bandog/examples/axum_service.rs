@@ -109,7 +109,7 @@ async fn main() -> Result<(), BoxError> {
 /// Resolves at SIGTERM, which Kubernetes sends, or at Ctrl-C.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    let mut terminate = signal(SignalKind::terminate()).expect("no handler for SIGTERM");
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}

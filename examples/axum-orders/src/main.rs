@@ -116,7 +116,7 @@ async fn upkeep(metrics: PrometheusHandle) {
 
 /// Resolves at SIGTERM or Ctrl-C.
 async fn stop_signal() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    let mut terminate = signal(SignalKind::terminate()).expect("no handler for SIGTERM");
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
