@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     calls::{Context as _, JUDGE, Outcome},
-    history::{Files, nanos, now},
+    history::{Files, now},
 };
 
 /// Longer than all leases, delays and pauses between attempts together.
@@ -87,17 +87,8 @@ impl Judge {
 
 /// Records a delivery.
 fn handle_one(context: &Context, queue: Queue, delivery: &Delivery<u64>) {
-    let (recorder, at) = (context.recorder(), now());
+    let recorder = context.recorder();
     let handling = recorder.next_call();
-    recorder.note(Note::Begun {
-        handling,
-        at,
-        queue,
-        element: delivery.id(),
-        value: **delivery,
-        fence: delivery.fence().get(),
-        attempt: delivery.attempt(),
-        until: at + nanos(delivery.remaining()),
-    });
+    recorder.note(Note::begun(handling, queue, delivery));
     recorder.note(Note::Left { handling, at: now(), end: End::Ok });
 }

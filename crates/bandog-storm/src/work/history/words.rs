@@ -1,8 +1,8 @@
 //! The queues, the calls on them, and what handlers record.
 
-use bandog::work::{ElementId, Phase};
+use bandog::work::{Delivery, ElementId, Phase};
 
-use crate::history::{CallId, Nanos};
+use crate::history::{CallId, Nanos, nanos, now};
 
 /// A queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,4 +99,32 @@ pub(in crate::work) enum Note {
     Left { handling: CallId, at: Nanos, end: End },
     /// At the end of the run, the element was in the queue.
     There { queue: Queue, element: ElementId, phase: Phase, attempt: u32 },
+}
+
+impl Note {
+    /// A handler of this delivery begins now.
+    pub(in crate::work) fn begun(handling: CallId, queue: Queue, delivery: &Delivery<u64>) -> Self {
+        Self::Begun {
+            handling,
+            at: now(),
+            queue,
+            element: delivery.id(),
+            value: **delivery,
+            fence: delivery.fence().get(),
+            attempt: delivery.attempt(),
+            until: held_until(delivery),
+        }
+    }
+
+    /// The handler still works.
+    pub(in crate::work) fn held(handling: CallId, delivery: &Delivery<u64>) -> Self {
+        Self::Held { handling, until: held_until(delivery) }
+    }
+}
+
+/// The time until which the delivery is certain. 0: it is not certain now.
+fn held_until(delivery: &Delivery<u64>) -> Nanos {
+    // The time is read before the rest of the lease, so the sum is not too late.
+    let (at, rest) = (now(), delivery.remaining());
+    if rest.is_zero() { 0 } else { at + nanos(rest) }
 }

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     calls::{Context as _, Outcome},
-    history::{CallId, Nanos, nanos, now},
+    history::{CallId, Nanos, now},
     plan::TIMEOUT,
     work::{
         context::Context,
@@ -97,17 +97,7 @@ pub(super) async fn handle(
 impl Handler {
     fn begin(context: Arc<Context>, calls: Arc<AtomicU64>, queue: Queue, delivery: Delivery<u64>) -> Self {
         let number = context.recorder().next_call();
-        let (at, until) = certain(&delivery);
-        context.recorder().note(Note::Begun {
-            handling: number,
-            at,
-            queue,
-            element: delivery.id(),
-            value: *delivery,
-            fence: delivery.fence().get(),
-            attempt: delivery.attempt(),
-            until,
-        });
+        context.recorder().note(Note::begun(number, queue, &delivery));
         Self { context, calls, delivery, queue, number, has_left: false }
     }
 
@@ -119,8 +109,7 @@ impl Handler {
             sleep(step).await;
             left -= step;
             if step == HOLDS {
-                let (_, until) = certain(&self.delivery);
-                self.context.recorder().note(Note::Held { handling: self.number, until });
+                self.context.recorder().note(Note::held(self.number, &self.delivery));
             }
         }
     }
@@ -187,11 +176,4 @@ impl Drop for Handler {
             self.leave(End::Dropped);
         }
     }
-}
-
-/// A time, and the time until which the delivery was certain then.
-fn certain(delivery: &Delivery<u64>) -> (Nanos, Nanos) {
-    // The time is read before the rest of the lease, so the sum is not too late.
-    let at = now();
-    (at, at + nanos(delivery.remaining()))
 }
