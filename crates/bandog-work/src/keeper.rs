@@ -291,6 +291,13 @@ impl Keeper {
         self.start_waiting();
     }
 
+    /// Receives what handlers have sent until now, so the end of a handler does not overtake its calls.
+    fn receive_all(&mut self) {
+        while let Ok(event) = self.inbox.try_recv() {
+            self.receive(event);
+        }
+    }
+
     fn receive(&mut self, event: Event) {
         match event {
             Event::Progress(id, text) => {

@@ -18,4 +18,5 @@ mod queues;
 mod recipe;
 mod restart;
 mod stopped;
+mod story;
 mod support;

@@ -23,6 +23,7 @@ impl Keeper {
 
     /// The handler of a delivery has ended.
     pub(super) fn handled(&mut self, delivery: DeliveryId, end: Option<HandlerEnd>) {
+        self.receive_all();
         let now = self.now();
         if let Some(begun) = self.held.get(&delivery).and_then(|held| held.begun) {
             let (run, average) = (now.since(begun), self.average.unwrap_or_else(|| now.since(begun)));
@@ -95,8 +96,10 @@ impl Keeper {
                 }
             }
         };
+        let are_aborted = timeout(ABORT, aborted).await.is_ok();
+        self.receive_all();
         // A handler that does not get to its next await keeps its element until the lease ends.
-        if timeout(ABORT, aborted).await.is_ok() {
+        if are_aborted {
             let left: Vec<_> = self.held.iter().map(|(delivery, held)| (*delivery, held.begun.is_some())).collect();
             for (delivery, was_begun) in left {
                 let end = match was_begun && self.options.begins_once {

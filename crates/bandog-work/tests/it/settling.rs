@@ -14,6 +14,7 @@ use bandog::{
     work::{Backoff, ClientWork, Delivery, Outcome, Phase, Rate, WorkQueue},
 };
 use bandog_testkit::eventually_async;
+use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use crate::kit::{SECOND, Seen, count, elements, empty, queues};
@@ -278,4 +279,56 @@ async fn a_handler_that_goes_on_after_its_settlement_does_not_end_the_next_deliv
     assert_eq!(deliveries.load(Ordering::Relaxed), 2);
     assert!(begun.elapsed() < SECOND * 10, "{:?}", begun.elapsed());
     workers.stop().await.unwrap();
+}
+
+/// The futures of the settlements are dropped after their first poll, and the handlers end at once.
+#[tokio::test(start_paused = true)]
+async fn a_settlement_without_an_awaiter_is_not_overtaken_by_the_end_of_its_handler() {
+    let (queue, other) = queues();
+    queue.push_all(&["ok", "error"].map(str::to_owned)).await.unwrap();
+    let seen = Seen::default();
+    let workers = other.workers(1).run({
+        let seen = seen.clone();
+        move |delivery: Delivery<String>| {
+            seen.add(&delivery);
+            async move {
+                assert!(delivery.done().now_or_never().is_none());
+                if delivery.as_str() == "ok" { Ok(()) } else { Err("it is done all the same") }
+            }
+        }
+    });
+    empty(&queue).await;
+    workers.stop().await.unwrap();
+    assert_eq!(seen.all(), ["ok", "error"]);
+}
+
+/// The workers are dropped before they hear of the settlement, because they hear of the end of another handler first.
+#[tokio::test(start_paused = true)]
+async fn a_settlement_is_not_overtaken_by_the_end_of_the_workers() {
+    let (queue, other) = queues();
+    queue.push_all(&["other", "order"].map(str::to_owned)).await.unwrap();
+    let (sender, mut deliveries) = tokio::sync::mpsc::unbounded_channel();
+    let ends = Arc::new(tokio::sync::Notify::new());
+    let workers = other.workers(2).run({
+        let ends = ends.clone();
+        move |delivery: Delivery<String>| {
+            let (sender, ends) = (sender.clone(), ends.clone());
+            async move {
+                let is_other = delivery.as_str() == "other";
+                sender.send(delivery).unwrap();
+                match is_other {
+                    true => ends.notified().await,
+                    false => std::future::pending().await,
+                }
+                Ok::<_, bandog::Error>(())
+            }
+        }
+    });
+    let (_other, delivery) = (deliveries.recv().await.unwrap(), deliveries.recv().await.unwrap());
+    ends.notify_one();
+    let mut settled = Box::pin(delivery.done());
+    assert!((&mut settled).now_or_never().is_none());
+    drop(workers);
+    settled.await.unwrap();
+    empty(&queue).await;
 }
