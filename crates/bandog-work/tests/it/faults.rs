@@ -201,7 +201,7 @@ async fn a_take_that_was_answered_late_is_not_believed_for_longer_than_its_lease
             }
         })
     };
-    let first = begin(format!("{}?timeout=500ms", wire.url())).await;
+    let first = begin(format!("{}?timeout=1500ms", wire.url())).await;
     // The first worker waits, so its take is repeated by the notification.
     eventually_async(SOON, async || !queue.status().await.unwrap().workers.is_empty()).await;
     wire.drop_replies(true);
