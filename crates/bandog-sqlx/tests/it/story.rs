@@ -50,7 +50,7 @@ const TABLES: &str = "
 
 type Done = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// Takes some new orders, which nobody pays: their goods leave the stock, and each is pushed into the queue. Returns whether
+/// Takes some new orders, which are never paid: their goods leave the stock, and each is pushed into the queue. Returns whether
 /// there may be more.
 async fn take_orders(pool: &PgPool, queue: &WorkQueue<i64>) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let mut tx = pool.begin().await?;
