@@ -1,11 +1,14 @@
 //! The checks of the sources before a release, in addition to the tests.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use crate::cargo_tools::{DENY, SEMVER_CHECKS, may_install};
 use crate::fault::Fault;
+use crate::installable::{cannot_write, empty};
 use crate::step;
 use crate::workspace::{COMMAND, Workspace};
 
@@ -15,8 +18,9 @@ const TARGETS: &[&str] = &["x86_64-apple-darwin", "aarch64-apple-darwin", "x86_6
 /// The build directory for other toolchains and targets, so that they do not replace the build of the tests.
 const TARGET_DIR: &str = "target/xtask/checks";
 
-/// The lock file of the oldest versions that the manifests allow.
-const OLDEST: &str = "target/xtask/checks/oldest/Cargo.lock";
+/// A workspace with our crates, whose lock file has the oldest versions that their manifests allow. The tests and the bench
+/// may need newer ones.
+const OLDEST: &str = "target/xtask/checks/oldest";
 
 /// A step returns a note for the table, which may be empty.
 pub(super) type Outcome = Result<String, Fault>;
@@ -101,17 +105,28 @@ pub(super) fn oldest_rust() -> Outcome {
 /// Builds with the oldest versions that the manifests allow, because another crate of a user's program might require
 /// these versions.
 pub(super) fn oldest_dependencies() -> Outcome {
-    // Cargo writes the file, but does not create its directory.
-    let directory = Path::new(OLDEST).parent().map_or(Ok(()), fs::create_dir_all);
-    directory.and_then(|()| fs::write(OLDEST, "")).map_err(|error| Fault::failed(format!("{OLDEST}: {error}")))?;
-    let lock = format!("resolver.lockfile-path={OLDEST:?}");
-    let flags = ["-Z", "direct-minimal-versions", "--config", &lock];
+    let folder = Path::new(OLDEST);
+    write_oldest(folder).map_err(|error| cannot_write(folder, &error))?;
+    let manifest = format!("{OLDEST}/Cargo.toml");
+    let flags = ["-Z", "direct-minimal-versions", "--manifest-path", &manifest];
     let why = "only nightly can resolve to the oldest versions";
     step::run_aside("the oldest dependencies", with_toolchain("nightly", why)?.arg("generate-lockfile").args(flags))?;
     let mut check = with_toolchain("nightly", why)?;
     check.args(["check", "--locked", "--all-features"]).args(flags).args(Workspace::read()?.published_args());
     step::run_aside("a build with the oldest dependencies", check.env("CARGO_TARGET_DIR", TARGET_DIR))?;
     Ok(String::new())
+}
+
+/// Writes the workspace [`OLDEST`]: the manifest of ours with other members, and a link to the crates.
+fn write_oldest(folder: &Path) -> io::Result<()> {
+    empty(folder)?;
+    let manifest = fs::read_to_string("Cargo.toml")?;
+    let line = |line: &str| match line.starts_with("members = ") {
+        true => "members = [\"crates/*\"]\n".to_owned(),
+        false => format!("{line}\n"),
+    };
+    fs::write(folder.join("Cargo.toml"), manifest.lines().map(line).collect::<String>())?;
+    symlink(std::env::current_dir()?.join("crates"), folder.join("crates"))
 }
 
 /// Checks the types on other systems. Nothing is linked, so the C code does not have to be compiled. The program `true`

@@ -16,7 +16,7 @@ pub(super) static REGISTER: LazyLock<Script> = script!("register.lua");
 pub(super) static ENLIST: LazyLock<Script> = script!("enlist.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&REGISTER, &ENLIST];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 2] = [&REGISTER, &ENLIST];
 
 /// Maximum number of expired clients that one registration removes from the index.
 const MAX_CLEARED_CLIENTS: usize = 16;

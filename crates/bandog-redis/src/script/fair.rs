@@ -18,7 +18,7 @@ pub(super) static NEXT: LazyLock<Script> =
 pub(super) static RENEW: LazyLock<Script> = script!("offer.lua", "common.lua", "queue.lua", "fair_renew.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &NEXT, &RENEW];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &NEXT, &RENEW];
 
 /// The call of `fair_claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {

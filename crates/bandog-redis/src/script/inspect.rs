@@ -20,7 +20,7 @@ pub(super) static FORGET: LazyLock<Script> =
 pub(super) static UNUSED: LazyLock<Script> = script!("offer.lua", "common.lua", "inspect.lua", "unused.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&SHOW, &EVICT, &FORGET, &UNUSED];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 4] = [&SHOW, &EVICT, &FORGET, &UNUSED];
 
 /// Shows the holders of a lock.
 pub(super) fn show(name: &str, form: ScriptForm) -> Cmd {

@@ -15,7 +15,7 @@ use crate::{
 pub(super) static LATCH: LazyLock<Script> = script!("latch.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 1] = [&LATCH];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 1] = [&LATCH];
 
 /// The call of `latch.lua` for this operation.
 pub(crate) fn change_latch(operation: &LatchOperation, format: Format, form: ScriptForm) -> Pipeline {

@@ -14,7 +14,7 @@ pub(super) static RELEASE: LazyLock<Script> = script!("offer.lua", "release.lua"
 pub(super) static RENEW: LazyLock<Script> = script!("renew.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&CLAIM, &RELEASE, &RENEW];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 3] = [&CLAIM, &RELEASE, &RENEW];
 
 /// The call of `claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {

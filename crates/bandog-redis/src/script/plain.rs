@@ -39,7 +39,7 @@ pub(super) static EVICT: LazyLock<Script> = script!(
 );
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 6] = [&CLAIM, &RELEASE, &RENEW, &LIMIT, &SHOW, &EVICT];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 6] = [&CLAIM, &RELEASE, &RENEW, &LIMIT, &SHOW, &EVICT];
 
 /// The call of `plain_claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {

@@ -20,7 +20,7 @@ pub(super) static SWAP: LazyLock<Script> = script!("offer.lua", "holdings.lua", 
 pub(super) static READ: LazyLock<Script> = script!("holdings.lua", "read.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&SWAP, &READ];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 2] = [&SWAP, &READ];
 
 /// The latest time that Lua's numbers represent exactly, in milliseconds since 1970.
 const LATEST_TIME_MS: u128 = 1 << 53;

@@ -21,7 +21,7 @@ pub(super) static RENEW: LazyLock<Script> = script!("offer.lua", "common.lua", "
 pub(super) static LIMIT: LazyLock<Script> = script!("offer.lua", "common.lua", "permits.lua", "limit.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &RENEW, &LIMIT];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &RENEW, &LIMIT];
 
 /// The call of `permits_claim.lua` for these steps. `java_skew`: see [`crate::RedisOptions::java_skew`].
 pub(super) fn claim(steps: &[&Step], java_skew: Duration, form: ScriptForm) -> Cmd {

@@ -22,7 +22,7 @@ pub(super) static SWAP: LazyLock<Script> = script!("offer.lua", "setnx.lua", "se
 pub(super) static READ: LazyLock<Script> = script!("offer.lua", "setnx.lua", "setnx_holdings.lua", "read.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 7] = [&CLAIM, &RELEASE, &RENEW, &SHOW, &EVICT, &SWAP, &READ];
+pub(super) static SCRIPTS: [&LazyLock<Script>; 7] = [&CLAIM, &RELEASE, &RENEW, &SHOW, &EVICT, &SWAP, &READ];
 
 /// The call of `setnx_claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
