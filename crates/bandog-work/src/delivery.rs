@@ -80,6 +80,8 @@ pub(crate) enum Event {
     Progress(DeliveryId, String),
     /// A transaction of the handler has settled the delivery as done.
     InTransaction(DeliveryId),
+    /// The number of workers of the queue, also in other programs. Zero: it is unknown.
+    Workers(u64),
 }
 
 const OPEN: u8 = 0;

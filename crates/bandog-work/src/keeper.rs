@@ -57,10 +57,17 @@ pub(crate) enum Stop {
     Abort,
 }
 
-/// The interval of polls while the store notifies: expired leases of other programs are not notified.
+/// The interval of polls while the store notifies: leases of other programs that end are not notified.
 const POLL: Duration = Duration::from_secs(1);
 /// The interval of polls if the store does not notify.
 const SILENT_POLL: Duration = Duration::from_millis(250);
+/// More workers of a queue than this share the polls: the interval of each grows with their number.
+const CROWD: u32 = 10;
+/// The longest interval of polls while the store notifies, and if it does not.
+const MAX_POLL: Duration = Duration::from_secs(10);
+const MAX_SILENT_POLL: Duration = Duration::from_secs(1);
+/// The longest time until the progress of a handler is written.
+const PROGRESS: Duration = Duration::from_millis(200);
 /// The interval of the rows for operators; each is kept for three.
 const REPORT: Duration = Duration::from_secs(20);
 /// Elements wait in this program for a free slot if handlers take less than this on average.
@@ -109,6 +116,8 @@ struct Keeper {
     extend_at: Moment,
     report_at: Moment,
     log_dead_at: Moment,
+    /// The number of workers of the queue, also in other programs. Zero: it is unknown.
+    workers: u32,
     /// Takes that failed since the last answer.
     failures: u32,
     done: u64,
@@ -157,6 +166,7 @@ pub(crate) async fn run(
         extend_at: now,
         report_at: now,
         log_dead_at: now,
+        workers: 0,
         failures: 0,
         done: 0,
         failed: 0,
@@ -303,7 +313,7 @@ impl Keeper {
             Event::Progress(id, text) => {
                 if let Some(held) = self.held.get_mut(&id) {
                     held.progress = Some(text);
-                    self.extend_at = self.extend_at.min(self.now() + POLL / 5);
+                    self.extend_at = self.extend_at.min(self.now() + PROGRESS);
                 }
             }
             Event::InTransaction(id) => {
@@ -311,6 +321,7 @@ impl Keeper {
                     held.is_in_transaction = true;
                 }
             }
+            Event::Workers(count) => self.workers = u32::try_from(count).unwrap_or(u32::MAX),
             Event::Settle(delivery, end, reply) => {
                 let end = match (end, self.held.get(&delivery)) {
                     (SettleEnd::Retry(_, error), Some(held)) if held.attempt >= self.options.deliveries => {

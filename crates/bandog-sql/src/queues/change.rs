@@ -67,6 +67,13 @@ impl Changing {
     }
 }
 
+/// The number of workers of a queue, at most 100.
+pub(super) async fn workers(link: &Link, context: &Context, queue: &Key) -> Result<u64, Fault> {
+    let rows = link.query(&context.work.shared.crowd, &[&queue.as_str()]).await?;
+    let number: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+    Ok(u64::try_from(number).unwrap_or(0))
+}
+
 /// A change of a queue.
 struct Call<'c> {
     link: &'c Link,
@@ -178,6 +185,6 @@ impl Call<'_> {
         self.link.query(&texts.forget, &[&queue, &0_i64, &MAX_OLD]).await?;
         let (id, text) = (format!("{:016x}", worker.id), write_worker_row(worker));
         self.link.query(&texts.worker, &[&queue, &id, &text.as_bytes(), &keep]).await?;
-        Ok(0)
+        workers(self.link, self.context, self.queue).await
     }
 }

@@ -323,5 +323,8 @@ pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: 
     let now = transaction.view.times();
     let changed = done(rules::change(&mut transaction.view, change, now));
     transaction.commit().await?;
-    Ok(changed)
+    match change {
+        Change::Worker(..) => super::change::workers(link, context, queue).await,
+        _ => Ok(changed),
+    }
 }

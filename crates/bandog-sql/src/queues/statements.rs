@@ -60,6 +60,7 @@ shared! {
     others,
     status,
     workers,
+    crowd,
     queues,
 }
 

@@ -7,9 +7,12 @@ use bandog_core::{
     queues::{Bell, Change, DeliveryId, Extend, Extended, Settled, Take, TakeId, Taken, WorkerRow},
 };
 
-use super::{Ending, Held, Keeper, MAX_WAIT, POLL, REPORT, SILENT_POLL, held::certain, is_final};
+use super::{
+    CROWD, Ending, Held, Keeper, MAX_POLL, MAX_SILENT_POLL, MAX_WAIT, POLL, REPORT, SILENT_POLL, held::certain,
+    is_final,
+};
 use crate::{
-    delivery::{Until, lost},
+    delivery::{Event, Until, lost},
     meters::End,
 };
 
@@ -114,10 +117,8 @@ impl Keeper {
             self.waiting.push_back((delivered, now));
         }
         self.extend_at = self.extend_at.min(begun + self.options.lease / 3);
-        let poll = match &self.subscription {
-            Some(subscription) if !subscription.is_silent() => POLL.mul_f64(0.9 + fastrand::f64() / 5.0),
-            _ => SILENT_POLL,
-        };
+        let is_silent = self.subscription.as_ref().is_none_or(Subscription::is_silent);
+        let poll = poll(is_silent, self.workers, self.options.lease).mul_f64(0.9 + fastrand::f64() / 5.0);
         // A push between the first take and the subscription is found by another take.
         self.take_at = match taken.has_more || is_first || is_full {
             true => now,
@@ -306,16 +307,48 @@ impl Keeper {
             done: self.done,
             failed: self.failed,
         };
-        let (queues, key) = (self.shared.queues.clone(), self.shared.key.clone());
+        let (queues, key, events) = (self.shared.queues.clone(), self.shared.key.clone(), self.events.clone());
         async move {
             // It is for operators only, and written again later.
-            let _ = queues.change(&key, &Change::Worker(row, keep)).await;
+            if let Ok(workers) = queues.change(&key, &Change::Worker(row, keep)).await {
+                let _ = events.send(Event::Workers(workers));
+            }
         }
     }
+}
+
+/// The interval of polls of one of so many workers. A lease of this length that begins between two polls is seen before it ends.
+fn poll(is_silent: bool, workers: u32, lease: Duration) -> Duration {
+    let (one, most) = if is_silent { (SILENT_POLL, MAX_SILENT_POLL) } else { (POLL, MAX_POLL) };
+    (one.saturating_mul(workers) / CROWD).min(most).min(lease / 2).max(one)
 }
 
 /// The time until a request is repeated, after this number of failures.
 fn pause(failures: u32) -> Duration {
     let pause = Duration::from_millis(25).saturating_mul(1 << failures.min(6)).min(MAX_PAUSE);
     pause.mul_f64(0.75 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_workers_poll_together_as_often_as_a_few() {
+        let lease = Duration::from_secs(30);
+        let polls = |is_silent, workers| poll(is_silent, workers, lease).as_millis();
+        assert_eq!(
+            [0, 1, 10, 20, 100, u32::MAX].map(|workers| polls(false, workers)),
+            [1000, 1000, 1000, 2000, 10_000, 10_000]
+        );
+        assert_eq!([0, 10, 20, 100].map(|workers| polls(true, workers)), [250, 250, 500, 1000]);
+    }
+
+    #[test]
+    fn a_poll_comes_before_the_end_of_a_lease_that_began_after_the_last_one() {
+        for seconds in 2..60 {
+            let lease = Duration::from_secs(seconds);
+            assert!(poll(false, 100, lease) <= lease / 2, "{lease:?}");
+        }
+    }
 }
