@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -11,7 +12,7 @@ use std::{
 };
 
 use bandog::work::{ClientWork, Delivery, Running, WorkQueue};
-use bandog_testkit::{PostgresServer, RedisServer};
+use bandog_testkit::{MariaDbServer, PostgresServer, RedisServer};
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
 
@@ -137,9 +138,17 @@ pub(crate) fn idle(report: &mut Report) {
     let redis = RedisServer::start();
     idle_on(report, "Redis", &redis.url(), &[redis.pid()]);
     let (server, url) = postgres();
-    let pid = fs::read_to_string(server.directory().join("data/postmaster.pid")).expect("the server runs");
-    let pid = pid.lines().next().and_then(|pid| pid.parse().ok()).expect("a pid");
-    idle_on(report, "PostgreSQL", &url, &[pid]);
+    idle_on(report, "PostgreSQL", &url, &[pid(&server.directory().join("data/postmaster.pid"))]);
+    let server = MariaDbServer::start_with(&["max-connections=1000"]);
+    server.create_database("work");
+    let url = format!("mysql://{}@{}/work", MariaDbServer::LOCKS, server.addr());
+    idle_on(report, "MariaDB", &url, &[pid(&server.directory().join("pid"))]);
+}
+
+/// The pid in the first line of a file.
+fn pid(file: &Path) -> u32 {
+    let pid = fs::read_to_string(file).expect("the server runs");
+    pid.lines().next().and_then(|pid| pid.trim().parse().ok()).expect("a pid")
 }
 
 fn idle_on(report: &mut Report, store: &str, url: &str, server: &[u32]) {
@@ -151,7 +160,8 @@ fn idle_on(report: &mut Report, store: &str, url: &str, server: &[u32]) {
             for _ in 0..clients {
                 running.push(handler(queue(url).await.workers(SLOTS), |_| async {}));
             }
-            tokio::time::sleep(span / 2).await;
+            // Each client learns the number of workers with its second report.
+            tokio::time::sleep(span * 5 / 4).await;
             let (before, clock) = (ticks(server), Instant::now());
             tokio::time::sleep(span).await;
             let share = 100.0 * (ticks(server) - before) / TICKS / clock.elapsed().as_secs_f64();

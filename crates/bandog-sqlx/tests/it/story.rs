@@ -23,7 +23,7 @@ const LONG: &str = "BANDOG_TEST_LONG";
 
 /// Services, orders, and pause between two faults.
 const SHORT: (usize, i64, Duration) = (4, 2_000, Duration::from_millis(300));
-const LONG_STORY: (usize, i64, Duration) = (10, 100_000, Duration::from_secs(1));
+const LONG_STORY: (usize, i64, Duration) = (10, 1_000_000, Duration::from_secs(1));
 /// The time after which a story that does not end has failed.
 const MAX_TIME: Duration = Duration::from_secs(300);
 const MAX_LONG_TIME: Duration = Duration::from_secs(7_200);

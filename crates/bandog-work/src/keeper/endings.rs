@@ -33,13 +33,15 @@ impl Keeper {
             Some(end) => self.end(delivery, end),
             None => {
                 let Some(held) = self.held.remove(&delivery) else { return };
-                match held.lost() {
+                match (held.lost(), held.begun) {
                     // A cancelled element is removed when its taker gives it up.
-                    End::Cancelled => {
+                    (End::Cancelled, _) => {
                         let ending = self.push_ending(delivery, SettleEnd::HandBack.into());
                         ending.counts = End::Cancelled;
                     }
-                    end => self.meters.ended(end),
+                    // No handler has seen it, so the delivery does not count.
+                    (_, None) => _ = self.push_ending(delivery, SettleEnd::HandBack.into()),
+                    (end, Some(_)) => self.meters.ended(end),
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::{
 use bandog::work::{Backoff, ClientWork, Delivery, Phase, Running, WorkQueue};
 use bandog_testkit::{RedisServer, eventually_async};
 
-use crate::kit::{SECOND, count};
+use crate::kit::{SECOND, Seen, count};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -131,6 +131,31 @@ async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_no_element() {
         server.resume();
     }
     work.ends(names.len(), &queue, workers).await;
+}
+
+#[tokio::test]
+async fn an_element_whose_take_is_answered_after_its_lease_has_used_no_attempt() {
+    let server = RedisServer::start();
+    let (queue, wire) = (queue(&server).await, server.wire());
+    let client = bandog::connect(format!("{}?timeout=10s", wire.url())).await.unwrap();
+    let seen = Seen::default();
+    let workers = client.work_queue::<String>("orders").unwrap().workers(4).lease(SECOND).run({
+        let seen = seen.clone();
+        move |delivery| {
+            seen.add_attempt(&delivery);
+            async { Ok::<_, bandog::Error>(()) }
+        }
+    });
+    queue.push("first").await.unwrap();
+    eventually_async(SOON, async || seen.all() == ["first 1"]).await;
+    wire.delay_replies(SECOND * 3 / 2);
+    queue.push("late").await.unwrap();
+    eventually_async(SOON, async || count(&queue, Phase::Taken).await == 1).await;
+    // The answer arrives.
+    tokio::time::sleep(SECOND * 2).await;
+    wire.delay_replies(Duration::ZERO);
+    eventually_async(SOON, async || seen.all() == ["first 1", "late 1"]).await;
+    workers.stop().await.unwrap();
 }
 
 #[tokio::test]

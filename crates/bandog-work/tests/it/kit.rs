@@ -45,6 +45,10 @@ impl Seen {
         self.0.lock().unwrap().push(delivery.to_string());
     }
 
+    pub(crate) fn add_attempt(&self, delivery: &Delivery<String>) {
+        self.0.lock().unwrap().push(format!("{} {}", **delivery, delivery.attempt()));
+    }
+
     pub(crate) fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
