@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bandog_core::{
     Backend, Error, ErrorKind, Inspect, Key, Level,
     queues::{
-        DeliveryId, ElementId, Extend, Extended, NewElement, OnceId, Phase, Push, Pushed, Queues, Settle, SettleEnd,
-        Settled, Take, TakeId, Taken,
+        Change, DeliveryId, ElementId, Extend, Extended, NewElement, OnceId, Phase, Push, Pushed, Queues, Settle,
+        SettleEnd, Settled, Take, TakeId, Taken, WorkerRow,
     },
 };
 use bandog_sql::{Sql, SqlOptions};
@@ -90,6 +90,15 @@ pub(crate) async fn dropped_tables_are_created_again(url: &str, drop_tables: imp
     drop_tables();
     eventually_async(SOON, async || queue.push(&[element(1)]).await).await;
     assert_eq!(eventually_async(SOON, async || queue.take(1, false).await).await.elements.len(), 1);
+}
+
+/// A report of a worker returns the number of workers, so that many poll less often.
+pub(crate) async fn workers_are_counted(url: &str) {
+    let queue = Queue::at(url);
+    for id in 1..=120 {
+        let report = Change::Worker(WorkerRow { id, ..WorkerRow::default() }, HOUR);
+        assert_eq!(queue.store.change(&queue.name, &report).await.unwrap(), id.min(100));
+    }
 }
 
 /// The number of elements that wait in [`use_of_a_long_queue`].

@@ -7,7 +7,7 @@ use crate::{
         SOON,
         queues::{
             WAITING, dropped_tables_are_created_again, long_queue, lost_answers_change_nothing,
-            missing_rights_are_named, missing_tables_are_named, use_of_a_long_queue,
+            missing_rights_are_named, missing_tables_are_named, use_of_a_long_queue, workers_are_counted,
         },
     },
     support::{SERVER, url},
@@ -39,6 +39,11 @@ async fn tables_that_are_gone_are_created_again() {
     let tables = ["work", "work_body", "work_kept", "work_queue"].map(|name| format!("bandog.bandog_{name}"));
     let drop_tables = || drop(SERVER.sql(&database, &format!("drop table {}", tables.join(", "))));
     dropped_tables_are_created_again(&url(&SERVER, &database), drop_tables).await;
+}
+
+#[tokio::test]
+async fn a_report_of_a_worker_counts_the_workers() {
+    workers_are_counted(&url(&SERVER, &SERVER.new_database())).await;
 }
 
 #[tokio::test]

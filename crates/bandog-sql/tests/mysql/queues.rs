@@ -5,7 +5,7 @@ use bandog_testkit::MariaDbServer;
 use crate::{
     claims::queues::{
         WAITING, dropped_tables_are_created_again, long_queue, lost_answers_change_nothing, missing_rights_are_named,
-        missing_tables_are_named, use_of_a_long_queue,
+        missing_tables_are_named, use_of_a_long_queue, workers_are_counted,
     },
     support::{SERVER, url},
 };
@@ -42,6 +42,11 @@ async fn tables_that_are_gone_are_created_again() {
     let tables = ["work", "work_body", "work_kept", "work_queue", "work_lock"].map(|name| format!("bandog_{name}"));
     let drop_tables = || drop(SERVER.sql(&database, &format!("drop table {}", tables.join(", "))));
     dropped_tables_are_created_again(&url(&SERVER, &database), drop_tables).await;
+}
+
+#[tokio::test]
+async fn a_report_of_a_worker_counts_the_workers() {
+    workers_are_counted(&url(&SERVER, &SERVER.new_database())).await;
 }
 
 #[tokio::test]
