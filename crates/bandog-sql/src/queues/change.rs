@@ -11,6 +11,7 @@ use bandog_core::{
 use super::{
     elements::{id_text, phase_number, read_id},
     locked::{self, Locked, lock_all},
+    read::count_workers,
     tables,
     time::micros,
 };
@@ -65,13 +66,6 @@ impl Changing {
             Change::Worker(worker, keep) => call.keep_worker(worker, micros(*keep)).await,
         }
     }
-}
-
-/// The number of workers of a queue, at most 100.
-pub(super) async fn workers(link: &Link, context: &Context, queue: &Key) -> Result<u64, Fault> {
-    let rows = link.query(&context.work.shared.crowd, &[&queue.as_str()]).await?;
-    let number: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-    Ok(u64::try_from(number).unwrap_or(0))
 }
 
 /// A change of a queue.
@@ -185,6 +179,6 @@ impl Call<'_> {
         self.link.query(&texts.forget, &[&queue, &0_i64, &MAX_OLD]).await?;
         let (id, text) = (format!("{:016x}", worker.id), write_worker_row(worker));
         self.link.query(&texts.worker, &[&queue, &id, &text.as_bytes(), &keep]).await?;
-        workers(self.link, self.context, self.queue).await
+        count_workers(self.link, self.context, self.queue).await
     }
 }

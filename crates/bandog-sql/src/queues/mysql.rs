@@ -324,7 +324,7 @@ pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: 
     let changed = done(rules::change(&mut transaction.view, change, now));
     transaction.commit().await?;
     match change {
-        Change::Worker(..) => super::change::workers(link, context, queue).await,
+        Change::Worker(..) => super::read::count_workers(link, context, queue).await,
         _ => Ok(changed),
     }
 }

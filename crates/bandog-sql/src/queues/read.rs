@@ -104,6 +104,13 @@ impl Query for Status {
     }
 }
 
+/// The number of workers of a queue, at most 100.
+pub(super) async fn count_workers(link: &Link, context: &Context, queue: &Key) -> Result<u64, Fault> {
+    let rows = link.query(&context.work.shared.crowd, &[&queue.as_str()]).await?;
+    let number: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+    Ok(u64::try_from(number).unwrap_or(0))
+}
+
 fn read_status(row: &Row, workers: &[Row]) -> Result<QueueStatus, Fault> {
     let mut status = QueueStatus { settings: read_settings(row)?, ..QueueStatus::default() };
     for (phase, column) in Phase::IN_QUEUE.into_iter().zip(4..) {
