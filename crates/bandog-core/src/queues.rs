@@ -85,8 +85,8 @@ pub trait Queues: Debug + Send + Sync + 'static {
     ) -> Result<(Vec<ElementRow>, Option<Cursor>)>;
 
     /// Changes a queue, for operators. Returns the number of changed elements; a long change is done in parts of 1,000 and
-    /// is complete when the answer is less. For [`Change::Worker`]: the number of workers of the queue, at most 100, so that
-    /// many poll less often; zero if each poll costs little.
+    /// is complete when the answer is less. For [`Change::Worker`]: the number of workers of the queue that have a free slot,
+    /// at most 100, so that many poll less often; zero if each poll costs little.
     async fn change(&self, queue: &Key, change: &Change) -> Result<u64>;
 
     /// A page of the names of queues that match.

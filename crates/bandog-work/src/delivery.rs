@@ -80,7 +80,7 @@ pub(crate) enum Event {
     Progress(DeliveryId, String),
     /// A transaction of the handler has settled the delivery as done.
     InTransaction(DeliveryId),
-    /// The number of workers of the queue, also in other programs. Zero: it is unknown.
+    /// The number of workers of the queue that have a free slot, also in other programs. Zero: it is unknown.
     Workers(u64),
 }
 

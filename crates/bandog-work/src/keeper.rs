@@ -61,7 +61,7 @@ pub(crate) enum Stop {
 const POLL: Duration = Duration::from_secs(1);
 /// The interval of polls if the store does not notify.
 const SILENT_POLL: Duration = Duration::from_millis(250);
-/// More workers of a queue than this share the polls: the interval of each grows with their number.
+/// If more workers of a queue than this have a free slot, they share the polls: the interval of each grows with their number.
 const CROWD: u32 = 10;
 /// The longest interval of polls while the store notifies, and if it does not.
 const MAX_POLL: Duration = Duration::from_secs(10);
@@ -116,8 +116,8 @@ struct Keeper {
     extend_at: Moment,
     report_at: Moment,
     log_dead_at: Moment,
-    /// The number of workers of the queue, also in other programs. Zero: it is unknown.
-    workers: u32,
+    /// The number of workers of the queue that have a free slot, also in other programs. Zero: it is unknown.
+    crowd: u32,
     /// Takes that failed since the last answer.
     failures: u32,
     done: u64,
@@ -166,7 +166,7 @@ pub(crate) async fn run(
         extend_at: now,
         report_at: now,
         log_dead_at: now,
-        workers: 0,
+        crowd: 0,
         failures: 0,
         done: 0,
         failed: 0,
@@ -321,7 +321,7 @@ impl Keeper {
                     held.is_in_transaction = true;
                 }
             }
-            Event::Workers(count) => self.workers = u32::try_from(count).unwrap_or(u32::MAX),
+            Event::Workers(count) => self.crowd = u32::try_from(count).unwrap_or(u32::MAX),
             Event::Settle(delivery, end, reply) => {
                 let end = match (end, self.held.get(&delivery)) {
                     (SettleEnd::Retry(_, error), Some(held)) if held.attempt >= self.options.deliveries => {

@@ -3,7 +3,7 @@
 use std::{mem::take, sync::Arc, time::Duration};
 
 use bandog_core::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Moment, Result,
     queues::{ElementId, NewElement, Push, Pushed},
 };
 use tokio::{runtime::Handle, sync::oneshot};
@@ -78,7 +78,7 @@ pub(crate) fn named(shared: &Shared, mut elements: Vec<NewElement>) -> Result<Ve
 /// Pushes an element that has its id.
 pub(crate) async fn push_named(shared: &Shared, element: NewElement) -> Result<()> {
     let push = Push { queue: shared.key.clone(), elements: vec![element] };
-    let pushed = repeat(shared, &push, false).await?;
+    let pushed = repeat(shared, &push, shared.clock().now(), false).await?;
     meters::pushed(shared.name(), &pushed);
     Ok(())
 }
@@ -148,8 +148,9 @@ async fn send(mut sending: Sending) {
         let numbers: Vec<usize> = calls.iter().map(|call| call.elements.len()).collect();
         let elements = calls.iter_mut().flat_map(|call| take(&mut call.elements)).collect();
         let mut push = Push { queue: shared.key.clone(), elements };
-        match repeat(&shared, &push, true).await {
-            // Each is repeated alone, so that it delays no other.
+        let first = shared.clock().now();
+        match repeat(&shared, &push, first, true).await {
+            // Each is repeated alone, so that it delays no other, for the rest of the time.
             Err(error) if error.is_about_locked_rows() && !error.maybe_applied() => {
                 for (call, number) in calls.into_iter().zip(numbers) {
                     let rest = push.elements.split_off(number);
@@ -158,7 +159,7 @@ async fn send(mut sending: Sending) {
                     let counted = Counted::new(&shared, call.bytes);
                     drop(tokio::spawn(async move {
                         let shared = &counted.shared;
-                        let pushed = repeat(shared, &push, false).await;
+                        let pushed = repeat(shared, &push, first, false).await;
                         pushed.iter().for_each(|pushed| meters::pushed(shared.name(), pushed));
                         let _ = call.reply.send(pushed);
                     }));
@@ -176,10 +177,10 @@ async fn send(mut sending: Sending) {
     }
 }
 
-/// Pushes until the store has answered, for three timeouts. `is_shared`: it ends at once if a transaction of another program
-/// has locked rows.
-async fn repeat(shared: &Shared, push: &Push, is_shared: bool) -> Result<Vec<Pushed>> {
-    let (clock, first, mut maybe_applied) = (shared.clock(), shared.clock().now(), false);
+/// Pushes until the store has answered, for three timeouts from `first`, and at least once. `is_shared`: it ends at once if a
+/// transaction of another program has locked rows.
+async fn repeat(shared: &Shared, push: &Push, first: Moment, is_shared: bool) -> Result<Vec<Pushed>> {
+    let (clock, mut maybe_applied) = (shared.clock(), false);
     loop {
         let begin = clock.now();
         let missing = || Err(Error::new(ErrorKind::Corrupt, "the backend did not answer the push").ambiguous());

@@ -104,7 +104,7 @@ impl Query for Status {
     }
 }
 
-/// The number of workers of a queue, at most 100.
+/// The number of workers of a queue that have a free slot, at most 100.
 pub(super) async fn count_workers(link: &Link, context: &Context, queue: &Key) -> Result<u64, Fault> {
     let rows = link.query(&context.work.shared.crowd, &[&queue.as_str()]).await?;
     let number: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;

@@ -92,13 +92,20 @@ pub(crate) async fn dropped_tables_are_created_again(url: &str, drop_tables: imp
     assert_eq!(eventually_async(SOON, async || queue.take(1, false).await).await.elements.len(), 1);
 }
 
-/// A report of a worker returns the number of workers, so that many poll less often.
-pub(crate) async fn workers_are_counted(url: &str) {
+/// A report of a worker returns the number of those that have a free slot, so that many poll less often.
+pub(crate) async fn waiting_workers_are_counted(url: &str) {
     let queue = Queue::at(url);
+    let report = async |id, running| {
+        let report = Change::Worker(WorkerRow { id, slots: 20, running, ..WorkerRow::default() }, HOUR);
+        queue.store.change(&queue.name, &report).await.unwrap()
+    };
     for id in 1..=120 {
-        let report = Change::Worker(WorkerRow { id, ..WorkerRow::default() }, HOUR);
-        assert_eq!(queue.store.change(&queue.name, &report).await.unwrap(), id.min(100));
+        assert_eq!(report(id, 0).await, id.min(100));
     }
+    for id in 1..=100 {
+        assert_eq!(report(id, 20).await, (120 - id).min(100));
+    }
+    assert_eq!(report(1, 19).await, 21);
 }
 
 /// The number of elements that wait in [`use_of_a_long_queue`].

@@ -7,7 +7,7 @@ use crate::{
         SOON,
         queues::{
             WAITING, dropped_tables_are_created_again, long_queue, lost_answers_change_nothing,
-            missing_rights_are_named, missing_tables_are_named, use_of_a_long_queue, workers_are_counted,
+            missing_rights_are_named, missing_tables_are_named, use_of_a_long_queue, waiting_workers_are_counted,
         },
     },
     support::{SERVER, url},
@@ -42,8 +42,8 @@ async fn tables_that_are_gone_are_created_again() {
 }
 
 #[tokio::test]
-async fn a_report_of_a_worker_counts_the_workers() {
-    workers_are_counted(&url(&SERVER, &SERVER.new_database())).await;
+async fn a_report_of_a_worker_counts_those_that_wait() {
+    waiting_workers_are_counted(&url(&SERVER, &SERVER.new_database())).await;
 }
 
 #[tokio::test]

@@ -118,7 +118,7 @@ impl Keeper {
         }
         self.extend_at = self.extend_at.min(begun + self.options.lease / 3);
         let is_silent = self.subscription.as_ref().is_none_or(Subscription::is_silent);
-        let poll = poll(is_silent, self.workers, self.options.lease).mul_f64(0.9 + fastrand::f64() / 5.0);
+        let poll = poll(is_silent, self.crowd, self.options.lease).mul_f64(0.9 + fastrand::f64() / 5.0);
         // A push between the first take and the subscription is found by another take.
         self.take_at = match taken.has_more || is_first || is_full {
             true => now,
