@@ -46,7 +46,7 @@ fn a_store_that_stops_during_a_phase_exits_with_69() {
     let redis = RedisServer::start();
     let demo = Demo::start(&["--only", "with-lock", "--seconds", "10", "--url", &redis.url()]);
     drop(demo.shop("with-lock.db"));
-    drop(redis);
+    redis.kill(); // It keeps its port.
     let ended = demo.end();
     ended.assert_code(69);
     assert!(ended.stderr.contains("stopped answering"), "{}", ended.stderr);

@@ -18,7 +18,7 @@ fn a_store_without_an_answer_or_with_a_refusal_is_reported() {
         assert!(!refused.stderr.contains("secret"), "{refused:?}");
     }
     let url = redis.url();
-    drop(redis);
+    redis.kill(); // It keeps its port.
     for verb in [&["ls"][..], &["run", "x"]] {
         place.run(&[&["jobs"], verb, &["--url", &url]].concat()).assert_ended(69, &["bandog: "]);
     }
