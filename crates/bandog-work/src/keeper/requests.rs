@@ -309,7 +309,7 @@ impl Keeper {
         };
         let (queues, key, events) = (self.shared.queues.clone(), self.shared.key.clone(), self.events.clone());
         async move {
-            // It is for operators only, and written again later.
+            // It is written again later.
             if let Ok(workers) = queues.change(&key, &Change::Worker(row, keep)).await {
                 let _ = events.send(Event::Workers(workers));
             }
@@ -317,7 +317,8 @@ impl Keeper {
     }
 }
 
-/// The interval of polls of one of so many workers. A lease of this length that begins between two polls is seen before it ends.
+/// The interval of polls, if this number of workers has a free slot. It is at most half a lease, unless the lease is short: so a
+/// worker sees the end of each lease of this length in time.
 fn poll(is_silent: bool, workers: u32, lease: Duration) -> Duration {
     let (one, most) = if is_silent { (SILENT_POLL, MAX_SILENT_POLL) } else { (POLL, MAX_POLL) };
     (one.saturating_mul(workers) / CROWD).min(most).min(lease / 2).max(one)
