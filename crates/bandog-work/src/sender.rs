@@ -58,7 +58,7 @@ pub(crate) async fn push(shared: &Arc<Shared>, mut elements: Vec<NewElement>) ->
         }
         give_ids(&mut elements);
         state.bytes += bytes;
-        state.waiting.push(Waiting { elements, bytes, reply });
+        state.waiting.push(Waiting { elements, bytes, since: shared.clock().now(), reply });
         if !state.is_sending {
             state.is_sending = true;
             drop(runtime.spawn(send(Sending { shared: shared.clone(), is_done: false })));
@@ -172,7 +172,15 @@ async fn send(mut sending: Sending) {
                     let _ = call.reply.send(Ok(pushed.by_ref().take(number).collect()));
                 }
             }
-            Err(error) => calls.into_iter().for_each(|call| _ = call.reply.send(Err(error.clone()))),
+            Err(error) => {
+                // The store has not answered while these waited.
+                let (now, limit) = (shared.clock().now(), shared.timeout() * 2);
+                let is_late = |waiting: &Waiting| error.is_retryable() && now.since(waiting.since) >= limit;
+                let late = shared.sender.state().take_late(is_late);
+                let unsent = || Error::unavailable("the store does not answer; this was not sent").at(&shared.key);
+                late.into_iter().for_each(|call| _ = call.reply.send(Err(unsent())));
+                calls.into_iter().for_each(|call| _ = call.reply.send(Err(error.clone())));
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bandog_core::{
-    Result,
+    Moment, Result,
     queues::{ElementId, NewElement, Outcome, Pushed},
 };
 use tokio::sync::oneshot;
@@ -29,6 +29,8 @@ pub(crate) struct State {
 pub(crate) struct Waiting {
     pub(crate) elements: Vec<NewElement>,
     pub(crate) bytes: usize,
+    /// When it began to wait.
+    pub(crate) since: Moment,
     pub(crate) reply: oneshot::Sender<Result<Vec<Pushed>>>,
 }
 
@@ -59,6 +61,15 @@ impl Sender {
         state.bytes -= next.iter().map(|waiting| waiting.bytes).sum::<usize>();
         state.is_sending = !next.is_empty();
         next
+    }
+}
+
+impl State {
+    /// The calls that wait for too long.
+    pub(crate) fn take_late(&mut self, is_late: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
+        let late: Vec<_> = self.waiting.extract_if(.., |waiting| is_late(waiting)).collect();
+        self.bytes -= late.iter().map(|waiting| waiting.bytes).sum::<usize>();
+        late
     }
 }
 

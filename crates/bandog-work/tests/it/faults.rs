@@ -8,8 +8,9 @@ use std::{
 
 use bandog::work::{Backoff, ClientWork, Delivery, Phase, Running, WorkQueue};
 use bandog_testkit::{RedisServer, eventually_async};
+use futures_util::future::join_all;
 
-use crate::kit::{SECOND, Seen, count};
+use crate::kit::{SECOND, Seen, count, elements};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -131,6 +132,31 @@ async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_no_element() {
         server.resume();
     }
     work.ends(names.len(), &queue, workers).await;
+}
+
+#[tokio::test]
+async fn a_push_does_not_wait_for_all_that_the_store_has_not_answered() {
+    let server = RedisServer::start();
+    let client = bandog::connect(format!("{}?timeout=500ms", server.url())).await.unwrap();
+    let queue = client.work_queue::<String>("orders").unwrap();
+    queue.push("first").await.unwrap();
+    server.pause();
+    let begun = tokio::time::Instant::now();
+    // Each goes in a request of its own, because every second one has an id.
+    let pushes = (0..20).map(|number| {
+        let push = queue.push(&number.to_string());
+        if number % 2 == 0 { push } else { push.once(number.to_string(), SECOND * 60) }
+    });
+    let errors: Vec<_> =
+        join_all(pushes.map(IntoFuture::into_future)).await.into_iter().map(Result::unwrap_err).collect();
+    // Three timeouts for each request would be 30 s.
+    assert!(begun.elapsed() < SECOND * 15, "{:?}", begun.elapsed());
+    assert!(errors.iter().all(|error| error.kind() == bandog::ErrorKind::Unavailable), "{errors:?}");
+    assert!(errors[0].maybe_applied() && !errors[19].maybe_applied(), "{errors:?}");
+    server.resume();
+    queue.push("last").await.unwrap();
+    let elements: HashSet<_> = elements(&queue, Phase::Ready).await.into_iter().map(|row| row.payload).collect();
+    assert!(!elements.contains(&b"\"19\""[..]), "a push that was not sent is there");
 }
 
 #[tokio::test]
