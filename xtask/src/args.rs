@@ -89,7 +89,7 @@ pub(crate) enum Task {
     /// Measure all kinds of locks beside Redisson and Curator, jobs beside ShedLock and Quartz, and the mutex beside an older build.
     /// Print which figures are reached; needs a JDK and Maven.
     ///
-    /// It takes about a quarter of an hour, and nothing else must run on the machine. The raw figures go to bench/runs.
+    /// It takes about a quarter of an hour, and nothing else must run on the machine. The raw figures go to proof/bench/runs.
     Compare {
         /// An older build of the benchmark: the program target/release/bandog-bench of another commit [default: the
         /// mutex is not compared].

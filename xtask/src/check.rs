@@ -7,6 +7,10 @@ use crate::{step, tools};
 pub(crate) fn run() -> Result<(), Fault> {
     tools::ensure_component("fmt", "rustfmt")?;
     step::run("formatting", &mut step::cargo(&["fmt", "--all", "--check"]))?;
+    step::run(
+        "formatting of the long proofs",
+        &mut step::cargo(&["fmt", "--all", "--check", "--manifest-path", "proof/Cargo.toml"]),
+    )?;
     tools::ensure_component("clippy", "clippy")?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("clippy", &mut step::cargo(&clippy))?;

@@ -7,6 +7,6 @@ use crate::tools::{self, REDIS};
 /// Runs a debug build. A release build would save nothing, because the children live for milliseconds.
 pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
-    let run = ["run", "--quiet", "--locked", "--package", "bandog-storm", "--", "exits"];
-    step::run("exits of programs", step::cargo(&run).args(args))
+    let mut run = step::proof("run", &["--quiet", "--package", "bandog-storm", "--", "exits"]);
+    step::run("exits of programs", run.args(args))
 }

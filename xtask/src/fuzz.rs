@@ -28,8 +28,7 @@ pub(crate) fn run(inputs: u32, seed: Option<u64>) -> Result<(), Fault> {
     let (start, mut tally, mut tried) = (Instant::now(), Tally::default(), Tried::default());
     let mut command = step::cargo(&[
         "test",
-        "--profile",
-        "bench",
+        "--release",
         "--locked",
         "--no-fail-fast",
         "--features",

@@ -14,24 +14,24 @@ use crate::test_programs::{self, TestProgram};
 use crate::tools::{self, JDK, MARIADB, MAVEN, POSTGRES, REDIS, ZOOKEEPER};
 
 /// Maven's arguments for Redisson 4.7.0.
-const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
+const REDISSON: &[&str] = &["--file", "proof/interop/java/pom.xml"];
 /// Maven's arguments for the codecs of Redisson 4.7.0.
-const CODECS: &[&str] = &["--file", "interop/java/codecs.xml"];
+const CODECS: &[&str] = &["--file", "proof/interop/java/codecs.xml"];
 /// Maven's arguments for Curator 5.9.0.
-const CURATOR: &[&str] = &["--file", "interop/java/curator.xml"];
+const CURATOR: &[&str] = &["--file", "proof/interop/java/curator.xml"];
 /// Maven's arguments for ShedLock 6.10.0.
-const SHEDLOCK: &[&str] = &["--file", "interop/java/shedlock.xml"];
+const SHEDLOCK: &[&str] = &["--file", "proof/interop/java/shedlock.xml"];
 /// Maven's arguments for Spring Boot 3.5.7 with the cache manager of Redisson 3.52.0.
-const SPRING: &[&str] = &["--file", "interop/java/spring.xml"];
+const SPRING: &[&str] = &["--file", "proof/interop/java/spring.xml"];
 /// Maven's arguments for Quartz 2.5.2, which is only measured.
-const QUARTZ: &[&str] = &["--file", "interop/java/quartz.xml"];
+const QUARTZ: &[&str] = &["--file", "proof/interop/java/quartz.xml"];
 /// Maven's arguments for the Java program of an example.
 const EXAMPLE: &[&str] = &["--file", "examples/redisson-neighbour/java/pom.xml"];
 /// The Java sides, as Maven's arguments: both versions of Redisson, its codecs, Curator, ShedLock, Spring, Quartz, and the
 /// program of the example.
 const JAVA: &[&[&str]] = &[
     REDISSON,
-    &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
+    &["--file", "proof/interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
     CODECS,
     CURATOR,
     SHEDLOCK,
@@ -40,9 +40,11 @@ const JAVA: &[&[&str]] = &[
     EXAMPLE,
 ];
 
-/// The arguments of cargo for the Rust side, beside those of all tests: so it is built with the same features. Two packages
-/// have a test with this name: `bandog-interop`, and the example `redisson-neighbour`.
-const TARGET: &[&str] = &["--test", "interop"];
+/// The arguments of cargo for the Rust side, in the workspace of the long proofs.
+const RUST: &[&str] = &["--package", "bandog-interop", "--test", "interop"];
+/// The arguments of cargo for the test of the example `redisson-neighbour`, beside those of all tests: so it is built with
+/// the same features.
+const RUST_EXAMPLE: &[&str] = &["--test", "interop"];
 
 /// The output of Maven, which is printed only if Maven fails.
 const LOG: &str = "target/xtask/maven.log";
@@ -54,9 +56,13 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     let start = Instant::now();
     let mut tally = Tally::default();
     // The tests print times, so they run one after the other and do not disturb each other.
-    let mut tests = step::cargo(COMMON);
-    tests.args(TARGET).args(["--", "--test-threads=1", "--show-output"]).args(args);
-    let succeeded = step::watch("Java and bandog on one server", &mut tests, |line| tally.see(line))?;
+    let alone = ["--", "--test-threads=1", "--show-output"];
+    let mut tests = step::proof("test", RUST);
+    tests.args(alone).args(args);
+    let mut succeeded = step::watch("Java and bandog on one server", &mut tests, |line| tally.see(line))?;
+    let mut example = step::cargo(COMMON);
+    example.args(RUST_EXAMPLE).args(alone).args(args);
+    succeeded &= step::watch("the example with Redisson", &mut example, |line| tally.see(line))?;
     tally.print_failures();
     let words = format!("{} in {:.1} s", tally.words(), start.elapsed().as_secs_f64());
     if succeeded {
@@ -74,7 +80,9 @@ pub(crate) fn build() -> Result<Vec<TestProgram>, Fault> {
         return Ok(Vec::new());
     }
     build_java()?;
-    let built = test_programs::build("building the tests with Java", &[COMMON, TARGET].concat())?;
+    let rust = test_programs::build("building the tests with Java", &mut step::proof("test", RUST))?;
+    let example = test_programs::build("building the example with Java", step::cargo(COMMON).args(RUST_EXAMPLE))?;
+    let built = rust.zip(example).map(|(rust, example)| rust.into_iter().chain(example).collect());
     built.ok_or_else(|| Fault::failed("the tests with Java did not build"))
 }
 
@@ -89,13 +97,13 @@ pub(crate) fn build_current_java() -> Result<[&'static str; 8], Fault> {
     [REDISSON, CURATOR, SHEDLOCK, QUARTZ].into_iter().try_for_each(build_side)?;
     Ok([
         "--redisson",
-        "interop/java/target/redisson-4.7.0",
+        "proof/interop/java/target/redisson-4.7.0",
         "--curator",
-        "interop/java/target/curator-5.9.0",
+        "proof/interop/java/target/curator-5.9.0",
         "--shedlock",
-        "interop/java/target/shedlock-6.10.0",
+        "proof/interop/java/target/shedlock-6.10.0",
         "--quartz",
-        "interop/java/target/quartz-2.5.2",
+        "proof/interop/java/target/quartz-2.5.2",
     ])
 }
 

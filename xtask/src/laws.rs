@@ -123,7 +123,7 @@ pub(crate) fn run(check: bool) -> Result<(), Fault> {
     }
     let results = Results::new();
     let args = [test::COMMON, &["--test", "it", "--test", "laws", "--test", "mysql_laws"]].concat();
-    let Some(mut programs) = test_programs::build("building the laws", &args)? else {
+    let Some(mut programs) = test_programs::build("building the laws", &mut step::cargo(&args))? else {
         return Err(Fault::failed("the tests of the laws do not build"));
     };
     programs.retain(|program| PROGRAMS.iter().any(|(name, _)| program.name() == *name));

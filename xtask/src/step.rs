@@ -24,6 +24,13 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// The same cargo in the workspace of the long proofs.
+pub(crate) fn proof(subcommand: &str, args: &[&str]) -> Command {
+    let mut command = cargo(&[subcommand, "--locked", "--manifest-path", "proof/Cargo.toml"]);
+    command.args(args);
+    command
+}
+
 /// Runs one step. Its output is not redirected.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), Fault> {
     headline(what);

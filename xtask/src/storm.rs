@@ -7,8 +7,8 @@ use crate::tools::{self, JAVA, MARIADB, POSTGRES, REDIS, Tool, ZOOKEEPER};
 /// Runs an optimised build, because it makes a million calls.
 pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     tools::ensure(&needed(args))?;
-    let run = ["run", "--quiet", "--profile", "bench", "--locked", "--package", "bandog-storm", "--"];
-    step::run("the storm", step::cargo(&run).args(args))
+    let mut run = step::proof("run", &["--quiet", "--profile", "bench", "--package", "bandog-storm", "--"]);
+    step::run("the storm", run.args(args))
 }
 
 /// The servers of the stores that the arguments name. Without a name, Redis is one of the stores.

@@ -11,7 +11,7 @@ use crate::laws::Results;
 use crate::servers::{self, SERVERS, Server, Tests};
 use crate::step;
 use crate::tally::Tally;
-use crate::test_programs::{self, PROOFS};
+use crate::test_programs;
 use crate::tools::{self, ALL_SERVERS, MARIADB, PGBOUNCER, POSTGRES, REDIS};
 
 /// Packages whose tests need a server, with the reason.
@@ -52,7 +52,7 @@ pub(crate) fn full(java: bool) -> Result<(), Fault> {
     run.side_by_side(java)?;
     run.cargo("all doctests", &["--doc"])?;
     let outcome = run.finish();
-    eprintln!("not run: {}, and other versions of the servers; `cargo xtask prove` runs them", PROOFS.join(", "));
+    eprintln!("not run: the long proofs, and other versions of the servers; `cargo xtask prove` runs them");
     outcome
 }
 
@@ -136,7 +136,7 @@ impl Run {
     /// the laws with their page.
     fn side_by_side(&mut self, java: bool) -> Result<(), Fault> {
         let lanes = lanes()?;
-        let Some(mut programs) = test_programs::build("building all tests", COMMON)? else {
+        let Some(mut programs) = test_programs::build("building all tests", &mut step::cargo(COMMON))? else {
             self.succeeded = false;
             return Ok(());
         };
@@ -157,15 +157,19 @@ impl Run {
         Ok(())
     }
 
-    /// Builds all test programs, and runs those of the long proofs.
+    /// Checks and runs the tests of the workspace of the long proofs, and the long forms of other tests.
     fn proofs(&mut self) -> Result<(), Fault> {
-        let Some(programs) = test_programs::build("building all tests", COMMON)? else {
+        let mut clippy = step::proof("clippy", &["--workspace", "--all-targets", "--", "-D", "warnings"]);
+        step::run("clippy of the long proofs", &mut clippy)?;
+        let mut proofs = step::proof("test", &["--workspace"]);
+        let proofs = test_programs::build("building the long proofs", &mut proofs)?;
+        let programs = test_programs::build("building all tests", &mut step::cargo(COMMON))?;
+        let Some((proofs, programs)) = proofs.zip(programs) else {
             self.succeeded = false;
             return Ok(());
         };
-        test_programs::check_names(&programs)?;
-        step::headline(&format!("the long proofs: {}", PROOFS.join(", ")));
-        self.succeeded &= test_programs::prove(programs, &mut self.tally)?;
+        step::headline("the long proofs");
+        self.succeeded &= test_programs::prove(proofs, programs, &mut self.tally)?;
         Ok(())
     }
 
@@ -199,7 +203,7 @@ fn left_out() -> Result<Vec<String>, Fault> {
         NEED_SERVERS.iter().map(|(package, why)| format!("left out: {package}, which {why} and needs servers"));
     let crates = fs::read_dir("crates").map_err(|error| Fault::failed(format!("cannot list the crates: {error}")))?;
     let crates = crates.filter_map(Result::ok).map(|entry| entry.path());
-    let suites = crates.chain(["bench".into()]).map(|folder| folder.join("tests/servers"));
+    let suites = crates.map(|folder| folder.join("tests/servers"));
     let suites = suites.filter(|suite| suite.exists()).filter(|suite| {
         // A package that is left out completely is in the list already.
         !NEED_SERVERS.iter().any(|(package, _)| suite.starts_with(format!("crates/{package}")))

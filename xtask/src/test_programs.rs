@@ -55,10 +55,7 @@ const BEFORE_JAVA: &str = "bandog-redis laws";
 const JAVA_PROOFS: &[&str] = &["contended::", "counter::", "old_java", "both_versions", "java_alone"];
 
 /// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
-const ALONE: &[&str] = &["bandog-cli demo", "bandog-storm it", "bandog-why it"];
-
-/// The programs of long proofs, which also run one at a time. Only `cargo xtask prove` runs them.
-pub(crate) const PROOFS: &[&str] = &["bandog-bench servers", "bandog-storm servers"];
+const ALONE: &[&str] = &["bandog-cli demo", "bandog-why it"];
 
 /// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
 /// the machine has cores.
@@ -95,22 +92,20 @@ pub(crate) struct TestProgram {
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// Builds test programs with these arguments of cargo. None if they cannot be built.
-pub(crate) fn build(what: &str, args: &[&str]) -> Result<Option<Vec<TestProgram>>, Fault> {
+/// Builds test programs with this command of cargo. None if they cannot be built.
+pub(crate) fn build(what: &str, cargo: &mut Command) -> Result<Option<Vec<TestProgram>>, Fault> {
     let mut programs = Vec::new();
-    let mut command = step::cargo(args);
-    command.args(["--no-run", "--message-format=json-render-diagnostics"]);
-    let built = step::read(what, &mut command, |line| programs.extend(TestProgram::of(line)))?;
+    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let built = step::read(what, cargo, |line| programs.extend(TestProgram::of(line)))?;
     programs.sort_by_key(|program| LONG.iter().position(|name| program.name == *name).unwrap_or(LONG.len()));
     Ok(built.then_some(programs))
 }
 
-/// Fails if one of [`LONG`], [`ALONE`], [`PROOFS`], [`WAITING`] or [`LONG_FORMS`] is not among these programs, which are
-/// all programs.
+/// Fails if one of [`LONG`], [`ALONE`], [`WAITING`] or [`LONG_FORMS`] is not among these programs, which are all programs.
 pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
     let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
     let long_forms = LONG_FORMS.iter().map(|(name, _)| name);
-    let mut names = LONG.iter().chain(ALONE).chain(PROOFS).chain(WAITING).chain(long_forms);
+    let mut names = LONG.iter().chain(ALONE).chain(WAITING).chain(long_forms);
     match names.find(|name| !is_built(name)) {
         Some(name) => Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask"))),
         None => Ok(()),
@@ -126,25 +121,28 @@ pub(crate) fn insert_java(programs: &mut Vec<TestProgram>, mut java: Vec<TestPro
     programs.splice(at..at, java);
 }
 
-/// Runs the programs, in this number of lanes, and then those of [`ALONE`]. Leaves out those of [`PROOFS`]. The output of a
-/// program is printed when it ends. Returns whether all have succeeded.
-pub(crate) fn run(mut programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
-    programs.retain(|program| !PROOFS.contains(&program.name.as_str()));
+/// Runs the programs, in this number of lanes, and then those of [`ALONE`]. The output of a program is
+/// printed when it ends. Returns whether all have succeeded.
+pub(crate) fn run(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
     let is_alone = |program: &TestProgram| ALONE.contains(&program.name.as_str());
     let (alone, beside): (Vec<_>, Vec<_>) = programs.into_iter().partition(is_alone);
     let succeeded = run_in_lanes(beside, lanes, tally)?;
     Ok(run_in_lanes(alone, NonZeroUsize::MIN, tally)? && succeeded)
 }
 
-/// Runs the programs of [`PROOFS`] and the tests of [`LONG_FORMS`], one program at a time. Returns whether all have
-/// succeeded.
-pub(crate) fn prove(mut programs: Vec<TestProgram>, tally: &mut Tally) -> Result<bool, Fault> {
+/// Runs all tests of `proofs`, and of the other programs the tests of [`LONG_FORMS`], one program at a time. Returns whether
+/// all have succeeded.
+pub(crate) fn prove(
+    proofs: Vec<TestProgram>,
+    mut programs: Vec<TestProgram>,
+    tally: &mut Tally,
+) -> Result<bool, Fault> {
     programs.retain_mut(|program| {
         let long_form = LONG_FORMS.iter().find(|(name, _)| program.name == *name);
         program.args.extend(long_form.map(|(_, tests)| (*tests).to_owned()));
-        long_form.is_some() || PROOFS.contains(&program.name.as_str())
+        long_form.is_some()
     });
-    run_in_lanes(programs, NonZeroUsize::MIN, tally)
+    run_in_lanes(proofs.into_iter().chain(programs).collect(), NonZeroUsize::MIN, tally)
 }
 
 /// Runs the programs. Each lane runs one program after another.

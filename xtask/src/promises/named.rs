@@ -34,7 +34,7 @@ pub(super) fn home(name: &str) -> Option<String> {
         return (listed && says(&path, &format!("async fn {test}<"))).then_some(path);
     }
     let home = match area {
-        "interop" => "interop".to_owned(),
+        "interop" | "storm" | "bench" => format!("proof/{area}"),
         "bandog" => "crates/bandog".to_owned(),
         other => format!("crates/bandog-{other}"),
     };

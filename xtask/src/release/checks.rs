@@ -36,7 +36,7 @@ pub(super) fn locks_alone() -> Outcome {
 
 /// Programs whose own data are in SQLite link only one SQLite with bandog, that of the oldest rusqlite.
 pub(super) fn beside_sqlx() -> Outcome {
-    let beside = ["test", "--locked", "--manifest-path", "interop/beside-sqlx/Cargo.toml"];
+    let beside = ["test", "--locked", "--manifest-path", "proof/beside-sqlx/Cargo.toml"];
     let target = Workspace::read()?.target();
     step::run_aside("bandog beside sqlx, with one SQLite", step::cargo(&beside).env("CARGO_TARGET_DIR", target))?;
     Ok(String::new())

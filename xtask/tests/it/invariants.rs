@@ -1,6 +1,6 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 23] = [
+const FLOORS: [(&str, &[&str]); 22] = [
     ("bandog-codec", &[]),
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
@@ -39,7 +39,6 @@ const FLOORS: [(&str, &[&str]); 23] = [
     ("bandog-page", &["bandog-core", "bandog-cron", "bandog-schedule", "bandog-sync"]),
     ("bandog-cli", &["bandog", "bandog-cron", "bandog-judge", "bandog-page"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
-    ("bandog-storm", &["bandog", "bandog-conformance", "bandog-judge", "bandog-testkit"]),
 ];
 
 #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use crate::house::{files, root, table};
 
 /// Crates of the picture that are not in the folder `crates`.
-const ELSEWHERE: [&str; 3] = ["bench", "bench/peers", "xtask"];
+const ELSEWHERE: [&str; 2] = ["proof/*", "xtask"];
 
 /// The crates that import a crate of their own floor, with that crate. The page lists them.
 const SAME_FLOOR: [(&str, &str); 8] = [

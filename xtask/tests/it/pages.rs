@@ -96,15 +96,15 @@ fn every_link_leads_somewhere() {
     assert!(dead.is_empty(), "links that lead nowhere: {dead:#?}");
 }
 
-/// `bench/runs` has the newest run of each topic only.
+/// `proof/bench/runs` has the newest run of each topic only.
 #[test]
 fn a_page_names_each_raw_run() {
     let texts: String = pages().iter().map(|page| fs::read_to_string(root().join(page)).unwrap()).collect();
-    let named = texts.split("`bench/runs/").skip(1).map(|rest| rest.split('`').next().unwrap().to_owned());
+    let named = texts.split("`proof/bench/runs/").skip(1).map(|rest| rest.split('`').next().unwrap().to_owned());
     let named: BTreeSet<_> = named.filter(|name| !name.is_empty()).collect();
-    let files = fs::read_dir(root().join("bench/runs")).unwrap();
+    let files = fs::read_dir(root().join("proof/bench/runs")).unwrap();
     let files: BTreeSet<_> = files.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(files, named, "the files of bench/runs (left), and those that the pages name (right)");
+    assert_eq!(files, named, "the files of proof/bench/runs (left), and those that the pages name (right)");
 }
 
 #[test]

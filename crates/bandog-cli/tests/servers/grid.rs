@@ -284,7 +284,7 @@ fn an_element_that_was_not_printed_stays() {
 
 /// The lines of the record of Java's codec: a value and its bytes.
 fn recorded(value: &str) -> Vec<u8> {
-    let record = include_str!("../../../../interop/golden/codec-kryo5.txt");
+    let record = include_str!("../../../../proof/interop/golden/codec-kryo5.txt");
     let hex = record.lines().find_map(|line| line.strip_prefix(value)?.strip_prefix(" => ")).unwrap();
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! The lines of the files `interop/golden/codec-*.txt`, which `interop/tests/it/codecs.rs` writes.
+//! The lines of the files `proof/interop/golden/codec-*.txt`, which `proof/interop/tests/it/codecs.rs` writes.
 
 use std::{borrow::Cow, fs};
 
@@ -52,7 +52,7 @@ impl Line {
 
 /// The lines of a file.
 pub(crate) fn lines(name: &str) -> Vec<Line> {
-    let path = format!("{}/../../interop/golden/codec-{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../proof/interop/golden/codec-{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let file = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let (mut lines, mut section) = (Vec::new(), String::new());
     for line in file.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

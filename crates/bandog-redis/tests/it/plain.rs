@@ -1,5 +1,5 @@
 //! Plain semaphores: the data have the layout of Redisson's RSemaphore, as recorded from Redisson 4.7.0
-//! (`interop/golden/semaphore.txt`).
+//! (`proof/interop/golden/semaphore.txt`).
 
 use std::{num::NonZeroU32, time::Duration};
 

@@ -1,17 +1,13 @@
 //! Each tick runs once, while replicas crash, stop, are disconnected and join, and their clocks are wrong by up to 90
-//! seconds. The checker of the crate `bandog-storm` verifies the runs. `cargo xtask storm ticks --store virtual` does
-//! the same with a million ticks.
+//! seconds. `check` verifies the history of the runs. `proof/storm` uses the same modules: `cargo xtask storm ticks --store
+//! virtual` makes a million ticks.
 #![allow(dead_code, reason = "bandog-storm uses more of these items")]
 
 use bandog_schedule as schedule;
 
-#[path = "../../../bandog-storm/src/ticks/check.rs"]
 mod check;
-#[path = "../../../bandog-storm/src/ticks/history.rs"]
 mod history;
-#[path = "../../../bandog-storm/src/ticks/jobs.rs"]
 mod jobs;
-#[path = "../../../bandog-storm/src/ticks/virtually.rs"]
 mod virtually;
 
 #[test]
