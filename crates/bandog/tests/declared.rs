@@ -60,6 +60,7 @@ async fn not_there(nothing: NoSuchType) {}
 #[cfg(any())]
 async fn not_there_either(nothing: NoSuchType) {}
 
+// Promise: A6
 #[tokio::test]
 async fn all_declared_jobs_run_once_per_tick_on_two_nodes() {
     let (runs_sent, mut runs) = unbounded_channel::<Done>();

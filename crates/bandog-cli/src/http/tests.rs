@@ -16,6 +16,7 @@ fn an_address_has_a_host_and_a_port() {
     }
 }
 
+// Promise: P3
 #[test]
 fn a_token_is_read_from_its_file_and_never_printed() {
     let place = tempfile::tempdir().unwrap();

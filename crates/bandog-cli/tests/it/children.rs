@@ -37,6 +37,7 @@ fn the_child_gets_the_directory_the_variables_and_the_arguments_unchanged() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n1  2 2 --wait a  b\n", directory.display()));
 }
 
+// Promise: C4
 #[test]
 fn the_child_dies_with_a_bandog_that_is_killed() {
     let place = Place::new();
@@ -53,6 +54,7 @@ fn the_child_dies_with_a_bandog_that_is_killed() {
     bandog.wait(SOON);
 }
 
+// Promise: C4
 #[test]
 fn the_descendants_of_the_child_die_with_a_bandog_that_is_killed() {
     let place = Place::new();
@@ -89,6 +91,7 @@ fn a_child_whose_bandog_is_dead_already_does_not_start() {
     assert!(!place.path("started").exists());
 }
 
+// Promise: C5
 #[test]
 fn the_lock_ends_with_the_child_and_not_with_its_background_processes() {
     let place = Place::new();

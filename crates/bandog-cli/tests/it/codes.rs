@@ -115,6 +115,7 @@ fn a_waiter_gets_the_lock_of_a_holder_that_was_killed() {
 }
 
 /// A script can distinguish the codes of bandog from those of the command.
+// Promise: C3
 #[test]
 fn the_codes_of_a_busy_and_of_a_lost_lock_can_be_chosen() {
     let place = Place::new();

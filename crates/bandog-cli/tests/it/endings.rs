@@ -27,6 +27,7 @@ fn a_lease_ends_its_command_in_time() {
     assert_eq!(place.show("x", &[])["held"], false, "the lock was not released");
 }
 
+// Promise: C1
 #[test]
 fn a_child_that_ignores_signals_is_killed_with_its_descendants() {
     let place = Place::new();
@@ -62,6 +63,7 @@ fn a_stopped_child_is_continued_so_that_it_can_exit() {
     ends(&mut bandog, 76);
 }
 
+// Promise: C12
 #[test]
 fn a_bandog_that_was_stopped_past_the_deadline_kills_its_child() {
     let place = Place::new();
@@ -78,6 +80,7 @@ fn a_bandog_that_was_stopped_past_the_deadline_kills_its_child() {
     assert!(said.contains("bandog: a lock was lost, key: x, fence: "), "the library's warning is missing: {said}");
 }
 
+// Promise: C12
 #[test]
 fn a_child_is_dead_before_the_lock_is_free_while_bandog_is_stopped() {
     let place = Place::new();
@@ -96,6 +99,7 @@ fn a_child_is_dead_before_the_lock_is_free_while_bandog_is_stopped() {
     ends(&mut bandog, 76);
 }
 
+// Promise: C3
 #[test]
 fn a_child_that_exits_after_the_loss_is_reported_as_lost() {
     let place = Place::new();
@@ -123,6 +127,7 @@ fn the_time_between_term_and_kill_is_kill_after() {
     assert!((Duration::from_secs(3)..Duration::from_secs(9)).contains(&grace), "{grace:?}");
 }
 
+// Promise: C1
 #[test]
 fn a_process_tree_that_grows_while_it_is_killed_is_killed_completely() {
     let place = Place::new();

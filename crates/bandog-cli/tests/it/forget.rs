@@ -12,6 +12,7 @@ fn forget(place: &Place, url: &str, words: &[&str]) -> Ran {
     place.run(&[&["forget", "--url", url], words].concat())
 }
 
+// Promise: L31
 #[test]
 fn forget_removes_old_names_only() {
     let (place, redis) = (Place::new(), RedisServer::start());

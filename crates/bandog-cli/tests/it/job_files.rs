@@ -215,6 +215,7 @@ fn a_missing_command_is_a_warning() {
     }
 }
 
+// Promise: S7
 #[test]
 fn all_mistakes_of_a_file_are_reported_with_line_and_column() {
     let place = Place::new();

@@ -73,6 +73,7 @@ fn the_commands_end_is_reported() {
     assert_eq!(killed, json!({ "ended": { "Signal": 9 }, "survivors": [] }));
 }
 
+// Promise: S5
 #[test]
 fn background_processes_are_dead_before_the_end_is_reported() {
     let place = Place::new();
@@ -119,6 +120,7 @@ fn a_second_order_kills_immediately() {
     assert_eq!(keeper.reports()["ended"], json!({ "Signal": 9 }));
 }
 
+// Promise: S3
 #[test]
 fn no_process_outlives_a_bandog_that_has_ended() {
     let place = Place::new();
@@ -144,6 +146,7 @@ fn the_keeper_ignores_signals() {
     assert_eq!(keeper.reports(), exit(6));
 }
 
+// Promise: S3
 #[test]
 fn the_command_dies_with_a_keeper_that_is_killed() {
     let place = Place::new();
@@ -189,6 +192,7 @@ fn expired(signal: i32) -> Value {
     json!({ "ended": { "Signal": signal }, "survivors": [], "is_expired": true })
 }
 
+// Promise: C13
 #[test]
 fn the_command_is_killed_at_the_deadline() {
     let place = Place::new();
@@ -205,6 +209,7 @@ fn the_command_is_killed_at_the_deadline() {
     assert!(!place.path("started").exists());
 }
 
+// Promise: C13
 #[test]
 fn an_extended_deadline_counts() {
     let place = Place::new();

@@ -33,6 +33,7 @@ fn serving(place: &Place, more: &[&str]) -> Process {
     Process::spawn(&command)
 }
 
+// Promise: P3
 #[test]
 fn a_job_is_shown_run_paused_and_resumed_on_the_page() {
     let place = Place::new();
@@ -74,6 +75,7 @@ fn a_job_is_shown_run_paused_and_resumed_on_the_page() {
 /// Half of the page's timeout for a silent connection.
 const IN_TIME: Duration = Duration::from_secs(5);
 
+// Promise: P4
 #[test]
 fn silent_connections_do_not_exclude_others() {
     let place = Place::new();

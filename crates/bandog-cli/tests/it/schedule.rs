@@ -181,6 +181,7 @@ fn a_failed_run_is_retried_with_the_same_tick() {
     stops(node);
 }
 
+// Promise: S5
 #[test]
 fn a_command_past_its_timeout_is_terminated_with_its_descendants() {
     let place = Place::new();
@@ -201,6 +202,7 @@ fn a_command_past_its_timeout_is_terminated_with_its_descendants() {
 const EXITS_WELL: &str = "fixed_delay = '1h'\ncommand = '''
         trap 'exit 0' TERM; echo $BANDOG_ATTEMPT >> attempts; while :; do sleep 0.02; done'''";
 
+// Promise: S9
 #[test]
 fn a_command_that_exits_with_0_after_its_timeout_has_timed_out_and_is_retried() {
     let place = Place::new();
@@ -215,6 +217,7 @@ fn a_command_that_exits_with_0_after_its_timeout_has_timed_out_and_is_retried() 
     stops(node);
 }
 
+// Promise: S9
 #[test]
 fn a_command_that_exits_with_0_after_its_cancellation_was_cancelled() {
     let place = Place::new();
@@ -262,6 +265,7 @@ fn commands_may_finish_after_a_stop_signal() {
     assert_eq!((row.ok, row.lost, row.live.len()), (1, 0, 0), "{runs:?}");
 }
 
+// Promise: S6
 #[test]
 fn endless_output_uses_little_memory() {
     let place = Place::new();
@@ -290,6 +294,7 @@ fn endless_output_uses_little_memory() {
     assert_eq!(node.wait().unwrap().code(), Some(0));
 }
 
+// Promise: S6
 #[test]
 fn a_blocked_reader_does_not_prevent_the_stop() {
     let place = Place::new();
@@ -337,6 +342,7 @@ fn a_run_whose_keeper_is_killed_has_failed_and_leaves_no_process() {
     stops(node);
 }
 
+// Promise: S5
 #[test]
 fn no_process_is_left_after_the_stop() {
     let place = Place::new();

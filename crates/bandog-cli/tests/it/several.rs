@@ -13,6 +13,7 @@ fn held(place: &Place, store: &[&str]) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+// Promise: K17
 #[test]
 fn a_command_runs_under_several_locks_or_not_at_all() {
     let place = Place::new();
@@ -46,6 +47,7 @@ fn the_fences_of_one_lock_are_an_object_too() {
     assert_eq!(serde_json::from_str::<Value>(fences).unwrap(), json!({ "inner": fence.parse::<u64>().unwrap() }));
 }
 
+// Promise: K17
 #[test]
 fn commands_with_the_same_locks_in_opposite_orders_do_not_block_each_other() {
     let place = Place::new();
@@ -61,6 +63,7 @@ fn commands_with_the_same_locks_in_opposite_orders_do_not_block_each_other() {
     });
 }
 
+// Promise: C2
 #[test]
 fn the_loss_of_one_of_the_locks_ends_the_command() {
     let place = Place::new();

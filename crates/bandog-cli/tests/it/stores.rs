@@ -55,6 +55,7 @@ fn an_empty_variable_does_not_select_the_default_store() {
     }
 }
 
+// Promise: C10
 #[test]
 fn white_space_around_a_url_is_not_a_part_of_it() {
     let place = Place::new();
@@ -79,6 +80,7 @@ fn white_space_around_a_url_is_not_a_part_of_it() {
     assert_eq!(names, ["l.db"], "a lock is in another file");
 }
 
+// Promise: C10
 #[test]
 fn quotes_and_control_characters_in_a_url_are_refused_by_name() {
     let place = Place::new();

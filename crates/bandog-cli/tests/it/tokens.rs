@@ -10,6 +10,7 @@ use crate::{
     token,
 };
 
+// Promise: L30
 #[test]
 fn a_lock_is_acquired_in_one_process_and_released_in_another() {
     let place = Place::new();

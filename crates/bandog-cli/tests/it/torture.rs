@@ -11,6 +11,7 @@ fn report(place: &Place, url: &str) -> Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
+// Promise: C8
 #[test]
 fn a_file_loses_nothing_and_keeps_no_row() {
     let place = Place::new();

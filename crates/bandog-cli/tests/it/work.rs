@@ -97,6 +97,7 @@ fn payloads_are_bytes() {
     queues.work("--until-empty", "exit 0").assert_ended(0, &["1 done"]);
 }
 
+// Promise: C14
 #[test]
 fn a_failed_element_comes_again_and_is_dead_at_the_end() {
     let queues = Queues::new();
@@ -198,6 +199,7 @@ fn two_workers_share_200_elements() {
     assert!(times.values().all(|times| *times == 1) && times.len() == 200, "{times:?}");
 }
 
+// Promise: C13
 #[test]
 fn the_command_of_a_killed_worker_is_dead_before_its_element_comes_again() {
     let queues = Queues::new();
@@ -213,6 +215,7 @@ fn the_command_of_a_killed_worker_is_dead_before_its_element_comes_again() {
     other.kill();
 }
 
+// Promise: C13
 #[test]
 fn the_command_of_a_stopped_worker_is_dead_before_its_element_comes_again() {
     let queues = Queues::new();
@@ -261,6 +264,7 @@ fn a_stopped_worker_waits_for_its_command() {
     assert_eq!((&status["ready"], &status["taken"], &status["workers"]), (&json!(1), &json!(0), &json!([])));
 }
 
+// Promise: C14
 #[test]
 fn after_the_drain_the_command_is_ended_and_its_element_handed_back() {
     let queues = Queues::new();
@@ -281,6 +285,7 @@ fn after_the_drain_the_command_is_ended_and_its_element_handed_back() {
     assert_eq!((&rows[0]["id"], &rows[0]["attempt"]), (&json!(id), &json!(0)));
 }
 
+// Promise: C14
 #[test]
 fn a_second_signal_kills_the_command() {
     let queues = Queues::new();
@@ -308,6 +313,7 @@ fn the_command_of_a_removed_element_is_ended() {
     ends(&mut worker, 0);
 }
 
+// Promise: C14
 #[test]
 fn a_program_that_is_missing_takes_nothing() {
     let queues = Queues::new();

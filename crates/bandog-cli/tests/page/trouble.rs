@@ -4,6 +4,7 @@ use std::{fs, time::Duration};
 
 use crate::{browser::DESK, fixture::Fixture, help::SOON};
 
+// Promise: P5
 #[test]
 fn the_page_reports_a_store_without_an_answer_and_keeps_its_data() {
     let fixture = Fixture::open(DESK);
@@ -20,6 +21,7 @@ fn the_page_reports_a_store_without_an_answer_and_keeps_its_data() {
     fixture.is_clean();
 }
 
+// Promise: P5
 #[test]
 fn a_run_of_a_dead_node_is_marked_until_another_node_takes_it_over() {
     let fixture = Fixture::open(DESK);
@@ -33,6 +35,7 @@ fn a_run_of_a_dead_node_is_marked_until_another_node_takes_it_over() {
     fixture.is_clean();
 }
 
+// Promise: P5
 #[test]
 fn the_page_reports_that_bandog_has_ended() {
     let mut fixture = Fixture::open(DESK);

@@ -71,6 +71,7 @@ fn the_page_shows_jobs_a_countdown_and_new_runs() {
     fixture.is_clean();
 }
 
+// Promise: P3
 #[test]
 fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     let fixture = Fixture::open(PHONE);

@@ -82,6 +82,7 @@ fn is_taken_over(place: &Place, first: &Written) -> u32 {
     second.pid
 }
 
+// Promise: S1
 #[test]
 fn two_nodes_run_each_tick_once() {
     let store = Store::start();
@@ -110,6 +111,7 @@ const LEASE: u64 = 2;
 /// starts a process while other tests run.
 const MAX_DELAY: u64 = 1 + 3;
 
+// Promise: S3
 #[test]
 fn a_killed_nodes_run_continues_elsewhere() {
     let store = Store::start();
@@ -126,6 +128,7 @@ fn a_killed_nodes_run_continues_elsewhere() {
     dead(&[second]);
 }
 
+// Promise: S4
 #[test]
 fn a_stopped_node_hands_its_run_over_immediately() {
     let store = Store::start();
@@ -155,6 +158,7 @@ if [ $BANDOG_ATTEMPT = 2 ]; then echo >> second_half; exit; fi
 while :; do sleep 0.02; done'''
 "#;
 
+// Promise: S9
 #[test]
 fn a_run_that_exits_with_0_because_its_node_stops_is_handed_over() {
     let store = Store::start();
@@ -177,6 +181,7 @@ fn a_run_that_exits_with_0_because_its_node_stops_is_handed_over() {
     ends(&mut other, 0);
 }
 
+// Promise: S4
 #[test]
 fn a_second_signal_kills_the_commands_and_hands_their_runs_over() {
     let store = Store::start();

@@ -21,6 +21,7 @@ fn child_pids(place: &Place) -> [u32; 3] {
     pids
 }
 
+// Promise: C1
 #[test]
 fn all_processes_are_dead_before_another_client_can_hold_the_lock() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -58,6 +59,7 @@ fn a_paused_server_ends_the_command_in_time() {
     redis.resume();
 }
 
+// Promise: C6
 #[test]
 fn a_short_outage_does_not_end_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -98,6 +100,7 @@ fn a_blocked_standard_error_delays_no_renewal() {
     ends(&mut bandog, 5);
 }
 
+// Promise: C2
 #[test]
 fn a_server_that_came_back_empty_ends_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -116,6 +119,7 @@ fn a_server_that_came_back_empty_ends_the_command() {
     assert!(place.path("notified").exists(), "KILL came without TERM");
 }
 
+// Promise: C2
 #[test]
 fn a_lock_that_was_forced_ends_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -129,6 +133,7 @@ fn a_lock_that_was_forced_ends_the_command() {
     reports(&bandog, "taken away");
 }
 
+// Promise: C3
 #[test]
 fn a_lock_that_was_lost_unnoticed_is_reported_at_the_release() {
     let (redis, place) = (RedisServer::start(), Place::new());

@@ -26,6 +26,7 @@ fn contenders_take_turns_and_lose_nothing() {
     assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
 }
 
+// Promise: C7
 #[test]
 fn a_password_is_not_passed_to_the_command() {
     let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());
@@ -60,6 +61,7 @@ fn a_password_in_the_place_of_the_user_is_not_printed() {
     }
 }
 
+// Promise: C10
 #[test]
 fn the_child_gets_the_url_that_bandog_used() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -69,6 +71,7 @@ fn the_child_gets_the_url_that_bandog_used() {
     assert_eq!(Ran::from(command).stdout, format!("{}\n0\n", redis.url()));
 }
 
+// Promise: C11
 #[test]
 fn a_wait_with_a_limit_is_also_a_wait_for_the_store() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -93,6 +96,7 @@ fn a_wait_with_a_limit_is_also_a_wait_for_the_store() {
     assert_eq!(acquire.wait(SOON).code(), Some(0), "{:?}", acquire.stderr());
 }
 
+// Promise: C7
 #[test]
 fn a_password_in_the_variable_is_on_no_command_line() {
     let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());

@@ -54,6 +54,7 @@ fn the_printed_schema_creates_the_tables() {
     assert!(shown.stdout.contains("\"held\":false"), "{shown:?}");
 }
 
+// Promise: MY18
 #[test]
 fn a_lock_is_also_a_lock_of_the_database() {
     let (place, database) = (Place::new(), SERVER.new_database());

@@ -53,6 +53,7 @@ fn the_printed_schema_creates_the_tables() {
     place.run(&["schema", "--url", &url]).assert_ended(64, &["--print"]);
 }
 
+// Promise: PG23
 #[test]
 fn a_lock_is_also_a_lock_of_the_database() {
     let (place, database) = (Place::new(), SERVER.new_database());

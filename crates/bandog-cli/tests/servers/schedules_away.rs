@@ -26,6 +26,7 @@ fn run_pids(place: &Place, attempt: u32) -> [u32; 3] {
     ["child", "left", "orphan"].map(|name| place.pid(&format!("{name}{attempt}")))
 }
 
+// Promise: S2
 #[test]
 fn all_processes_of_a_run_are_dead_before_it_continues_elsewhere() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -104,6 +105,7 @@ fn a_store_without_an_answer_ends_the_command_at_the_start() {
     assert!(!place.path("ran").exists());
 }
 
+// Promise: S8
 #[test]
 fn a_password_is_not_passed_to_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());

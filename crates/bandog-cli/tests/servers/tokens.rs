@@ -4,29 +4,34 @@ use bandog_testkit::{PostgresServer, RedisCluster, RedisServer, ZooKeeperServer}
 
 use crate::{help::Place, mysql, postgres, token};
 
+// Promise: L30
 #[test]
 fn a_token_releases_a_lock_on_redis() {
     let redis = RedisServer::start();
     token::is_passed_on(&Place::new(), &["--url", &redis.url()]);
 }
 
+// Promise: L30
 #[test]
 fn a_token_releases_a_lock_on_a_cluster() {
     let cluster = RedisCluster::start(3, 0);
     token::is_passed_on(&Place::new(), &["--url", &cluster.url()]);
 }
 
+// Promise: L30
 #[test]
 fn a_token_releases_a_lock_on_postgres() {
     token::is_passed_on(&Place::new(), &["--url", &postgres::url()]);
 }
 
+// Promise: L30
 #[test]
 fn a_token_releases_a_lock_on_mariadb() {
     token::is_passed_on(&Place::new(), &["--url", &mysql::url()]);
 }
 
 /// A hold is a node of the session, which ends with the command.
+// Promise: L30
 #[test]
 fn zookeeper_keeps_no_lock_without_its_client() {
     let (server, place) = (ZooKeeperServer::start(), Place::new());

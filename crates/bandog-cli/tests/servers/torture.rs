@@ -53,6 +53,7 @@ fn errors(report: &Value) -> u64 {
     report["errors"].as_object().unwrap().values().filter_map(Value::as_u64).sum()
 }
 
+// Promise: C8
 #[test]
 fn a_healthy_server_loses_nothing_and_keeps_only_what_it_had() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -123,6 +124,7 @@ fn a_server_that_is_killed_and_keeps_its_data_loses_nothing() {
 }
 
 /// The lock disappears from the store. The waiter gets it, and the holder still believes that it holds it.
+// Promise: C9
 #[test]
 fn a_lock_that_is_deleted_is_one_loss_that_was_not_reported() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -144,6 +146,7 @@ fn a_lock_that_is_deleted_is_one_loss_that_was_not_reported() {
     is_clean(&redis, &[]);
 }
 
+// Promise: C9
 #[test]
 fn a_server_that_loses_all_data_is_found_for_every_kind() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -171,6 +174,7 @@ fn a_server_that_loses_all_data_is_found_for_every_kind() {
 
 /// The fence counter and the lock are set back, as by a server that is restored from an old backup with a clock that is
 /// behind.
+// Promise: C9
 #[test]
 fn a_fence_that_repeats_is_found() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -195,6 +199,7 @@ fn a_fence_that_repeats_is_found() {
 
 /// A server that does not answer for longer than a ttl. Each holder knows of its loss before the server can grant the
 /// lock again.
+// Promise: C8
 #[test]
 fn signals_of_the_command_hurt_the_process_that_they_name() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -210,6 +215,7 @@ fn signals_of_the_command_hurt_the_process_that_they_name() {
     is_clean(&redis, &[]);
 }
 
+// Promise: C8
 #[test]
 fn a_server_that_is_away_at_the_end_keeps_names_that_are_printed() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -259,6 +265,7 @@ fn a_signal_during_the_first_claims_ends_the_command_and_removes_their_names() {
     assert_eq!(redis.cmd(&["EXISTS", "t:mutex-short-0"]).int(), 1, "the lock of the other program stays held");
 }
 
+// Promise: C8
 #[test]
 fn a_kind_that_the_store_does_not_have_is_left_out_or_refused() {
     let (redis, place) = (RedisServer::start(), Place::new());
@@ -272,6 +279,7 @@ fn a_kind_that_the_store_does_not_have_is_left_out_or_refused() {
     is_clean(&redis, &[]);
 }
 
+// Promise: C8
 #[test]
 fn a_prefix_that_is_in_use_is_refused() {
     let (redis, place) = (RedisServer::start(), Place::new());

@@ -72,6 +72,7 @@ fn a_latch_is_deleted_and_not_released() {
 }
 
 /// `ls` lists the latches that are not open beside the locks that are held, sorted by name.
+// Promise: CL9
 #[test]
 fn ls_lists_latches_that_are_not_open() {
     let store = Store::start();

@@ -102,6 +102,7 @@ fn release_without_force_changes_nothing() {
 
 /// Two commands take two locks in opposite orders. Both inner commands report the deadlock once, with the processes that
 /// hold the locks and the process that waits on the other side, and then both outer commands end.
+// Promise: K18
 #[test]
 fn commands_that_wait_for_each_other_report_a_deadlock() {
     let store = Store::start();

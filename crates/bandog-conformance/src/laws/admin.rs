@@ -258,6 +258,7 @@ fn sorted(mut members: Vec<Member>) -> Vec<Member> {
 }
 
 /// Law 99: a hold has exactly the documented layout in the store.
+// Promise: RD2
 pub async fn golden_layout<W: World>(world: &W) -> Law {
     let client = world.client();
     let ttl = world.slack() * 10;

@@ -31,6 +31,7 @@ pub async fn supported_kinds<W: World>(world: &W) -> Law {
 }
 
 /// Law 2: `try_lock` on a held lock returns `None` without waiting, for the holder's client and for another client.
+// Promise: L1
 pub async fn second_try_fails<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -69,6 +70,7 @@ pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
 
 /// Law 5: a second release is harmless and never frees the hold of a later claim. A repeated claim is granted again,
 /// with the same fences ([`World::keeps_fences`]).
+// Promise: L15
 pub async fn release_idempotent<W: World>(world: &W) -> Law {
     let backend = world.backend();
     let result = each_sole(world, async |sole| {

@@ -13,6 +13,7 @@ use crate::{
 
 /// Law 20: a caller can drop the future of its call at any await. Even then, no lock stays held, no data stay in the
 /// store, and two tasks never hold the lock at the same time.
+// Promise: L14, Z6
 pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     const TASKS: u64 = 6;
     const ROUNDS: usize = 60;

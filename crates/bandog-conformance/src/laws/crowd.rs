@@ -97,6 +97,7 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
 }
 
 /// Law 92: tasks of two clients add to counters that only the locks protect. No addition is lost.
+// Promise: L1
 pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     const TASKS: usize = 8;
     const ROUNDS: u64 = 40;
@@ -131,6 +132,7 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
 
 /// Law 93: if a hundred tasks wait for one lock, at most one task holds the lock at a time, and within 30 s every task
 /// has held the lock.
+// Promise: L1
 pub async fn parallel_100<W: World>(world: &W) -> Law {
     const TASKS: usize = 100;
     let clients = [world.client(), world.client(), world.client()];
@@ -163,6 +165,7 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
 
 /// Law 100: a waiter that cannot subscribe gets the lock, although the tasks of another client take the lock
 /// repeatedly. The tasks of the other client continue to get the lock, too.
+// Promise: L13
 pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const POLLING_TURNS: u64 = 3;
@@ -188,6 +191,7 @@ pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
 
 /// Law 100: if the tasks of several clients take the lock repeatedly, every client gets the lock again and again, with
 /// or without subscriptions.
+// Promise: L13
 pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     const TASKS: usize = 4;
     const TURNS: u64 = 2;
@@ -217,6 +221,7 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
 
 /// Law 100: after the store has refused the claim of a starving client, the next release makes one offer: for a short
 /// time, the store grants the lock to starving clients only. The store does not show an offer as a hold.
+// Promise: L13
 pub async fn offer<W: World>(world: &W) -> Law {
     world.offers()?;
     offer_of(world, Kind::Mutex, Kind::Mutex, Kind::Mutex).await
@@ -224,6 +229,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
 
 /// Law 100, for read-write locks: the release of a writer makes an offer to starving readers and writers. The release
 /// of the last reader makes an offer to starving writers.
+// Promise: K5
 pub async fn offer_of_a_read_write_lock<W: World>(world: &W) -> Law {
     needs(&world.backend(), &[Kind::Write])?;
     world.offers()?;

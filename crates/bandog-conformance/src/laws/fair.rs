@@ -19,6 +19,7 @@ fn waiter() -> Claim {
 
 /// Law 23: the store grants a fair mutex in the order in which the waiting claims got their places. The order in which
 /// the claims are repeated has no effect. Each refusal says how many claims are before this claim in the queue.
+// Promise: K1
 pub async fn fair_order<W: World>(world: &W) -> Law {
     const WAITERS: usize = 6;
     let ours = world.backend();
@@ -45,6 +46,7 @@ pub async fn fair_order<W: World>(world: &W) -> Law {
 
 /// Law 23: a claim without a place, such as a `try_lock`, is refused while another claim has a place, even if the lock
 /// is free. The refused claim gets no place.
+// Promise: K1
 pub async fn fair_try_respects_the_queue<W: World>(world: &W) -> Law {
     let store = world.backend();
     needs(&store, &[Kind::Fair])?;
@@ -72,6 +74,7 @@ pub async fn fair_try_respects_the_queue<W: World>(world: &W) -> Law {
 /// Law 24: a waiter whose client has died delays the queue for [`PLACE`], counted from its last claim or renewal.
 /// Several dead waiters together cause the same delay, and not one delay each. A waiter whose client is alive keeps its
 /// place, because its client renews the claim.
+// Promise: K2
 pub async fn fair_dead_waiters<W: World>(world: &W) -> Law {
     let (store, clock) = (world.backend(), world.clock());
     needs(&store, &[Kind::Fair])?;
@@ -117,6 +120,7 @@ pub async fn fair_dead_waiters<W: World>(world: &W) -> Law {
 /// Law 24: the renewal of a claim says when the claim is next: it is the first one of the queue, and the lock is free.
 /// So a client learns this although several dead waiters were before its claim, and no release notifies it. The dead
 /// waiters in the middle of the queue delay the claim by one [`PLACE`] in total.
+// Promise: K2
 pub async fn fair_renewal_says_next<W: World>(world: &W) -> Law {
     let (store, clock) = (world.backend(), world.clock());
     needs(&store, &[Kind::Fair])?;
@@ -149,6 +153,7 @@ pub async fn fair_renewal_says_next<W: World>(world: &W) -> Law {
 
 /// Law 25: a release of a waiting claim removes its place. The other claims keep their order. If the claim is sent
 /// again, it gets a place at the end of the queue.
+// Promise: K2
 pub async fn fair_leave<W: World>(world: &W) -> Law {
     let store = world.backend();
     needs(&store, &[Kind::Fair])?;
@@ -174,6 +179,7 @@ pub async fn fair_leave<W: World>(world: &W) -> Law {
 }
 
 /// Law 25: if the lock is free and the first claim of the queue leaves the queue, the next claim is notified.
+// Promise: K2
 pub async fn fair_leave_notifies<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Fair])?;
@@ -193,6 +199,7 @@ pub async fn fair_leave_notifies<W: World>(world: &W) -> Law {
 /// Law 26: a release of a fair mutex notifies the next claim of the queue. The other claims are not notified, because
 /// they cannot get the lock. A backend may seldom notify them all the same: the topics of SQLite share 512 slots, and
 /// the ids of claims, which select the slots, are random.
+// Promise: K3
 pub async fn fair_notifies_the_next<W: World>(world: &W) -> Law {
     const WAITERS: usize = 16;
     let ours = world.backend();

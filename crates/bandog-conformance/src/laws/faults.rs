@@ -17,6 +17,7 @@ use crate::{
 
 /// Law 82: when the store restarts without its data, the holder of a lock is notified of the loss, and a waiter gets
 /// the lock with a fence that is greater than all earlier fences.
+// Promise: L8, MY5, PG5, RD6
 pub async fn server_restart<W: World>(world: &W) -> Law {
     // The holds of a `brisk` client have the short ttl `world.ttl()`. They expire if the client does not renew them.
     let (a, b) = (world.brisk(), world.client());
@@ -34,6 +35,7 @@ pub async fn server_restart<W: World>(world: &W) -> Law {
 
 /// Law 83: if the answer to a claim is lost, the client repeats the claim, and the store grants the claim only once. If
 /// the caller drops the future before the answer, the claim leaves no hold, even if the store applies the claim late.
+// Promise: L15
 pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test chooses which calls this connection loses.
     let wire = Lossy::new(world.backend());
@@ -114,6 +116,7 @@ async fn granted_without_answer<W: World>(
 
 /// Law 83, with a stopped store: the store continues after the request timeout, and grants a claim whose caller no
 /// longer waits. The client releases the hold of this claim.
+// Promise: L15
 pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law {
     let client = world.client();
     take(&client, NAME).await?.release().await?;
@@ -136,6 +139,7 @@ pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law
 }
 
 /// Law 84: if the answer to a release is lost, the client repeats the release until it succeeds. Then the lock is free.
+// Promise: L15
 pub async fn ambiguous_release<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
@@ -151,6 +155,7 @@ pub async fn ambiguous_release<W: World>(world: &W) -> Law {
 }
 
 /// Law 85: a broken connection does not affect later calls.
+// Promise: RD5
 pub async fn broken_connection<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let kept = take(&a, "kept").await?;

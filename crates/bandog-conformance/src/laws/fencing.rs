@@ -21,6 +21,7 @@ use crate::{
 /// Law 49: a fence is greater than every earlier fence of its key. This is true in three cases: after a client has
 /// released the lock, after a lease has expired, and after a hold was removed from the store. In each case, the next
 /// holder can be the same client or another client.
+// Promise: L5
 pub async fn token_monotonic<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let mut last_fence = Fence::new(0);
@@ -58,6 +59,7 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
 
 /// Law 49: a grant reserves a block of fences: at least one fence, and at most as many as the claim requested. A
 /// repeated claim gets the same block. The fences of a later block are greater.
+// Promise: L5
 pub async fn fences_of_a_grant<W: World>(world: &W) -> Law {
     let backend = world.backend();
     let result = each_sole(world, async |sole| {
@@ -87,6 +89,7 @@ pub async fn fences_of_a_grant<W: World>(world: &W) -> Law {
 }
 
 /// Law 50: the guards of a re-entrant lock have the same fence.
+// Promise: L18
 pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
     let client = world.client();
     let owner = client.owner();
@@ -107,6 +110,7 @@ pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
 }
 
 /// Law 51: after a store has lost its data, its new fences are greater than its fences before the loss.
+// Promise: L5
 pub async fn token_after_backend_restart<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = take(&client, NAME).await?;
@@ -120,6 +124,7 @@ pub async fn token_after_backend_restart<W: World>(world: &W) -> Law {
 }
 
 /// Law 52: a resource that refuses old fences loses no update, even if its writers pause for longer than their leases.
+// Promise: L6
 pub async fn fenced_counter<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const ADDITIONS: u64 = 5;

@@ -33,6 +33,7 @@ async fn until_row(backend: &impl Backend, fact: impl Fn(&Row) -> bool) {
 /// Law 24, for a process that was stopped: when the first call in the queue of a fair mutex belongs to a stopped process,
 /// the next call gets the lock after the place has expired. When the process continues, its call is not granted before
 /// that lock is released.
+// Promise: K2
 pub async fn stopped_head_of_the_queue<W: World>(world: &W) -> Law {
     let (client, backend) = (world.client(), world.backend());
     needs(&backend, &[Kind::Fair])?;
@@ -67,6 +68,7 @@ pub async fn stopped_head_of_the_queue<W: World>(world: &W) -> Law {
 
 /// Law 66, for a process that was killed: the hold of a killed reader expires alone. The other readers keep their holds,
 /// and a writer gets the lock after they have ended.
+// Promise: K7
 pub async fn killed_reader_among_readers<W: World>(world: &W) -> Law {
     let (ours, theirs, backend) = (world.client(), world.client(), world.backend());
     needs(&backend, &[Kind::Read, Kind::Write])?;
@@ -98,6 +100,7 @@ pub async fn killed_reader_among_readers<W: World>(world: &W) -> Law {
 }
 
 /// Law 71, for a process that was killed: its permits return after its ttl, and the permits of others stay.
+// Promise: K9
 pub async fn killed_holder_of_permits<W: World>(world: &W) -> Law {
     let (ours, theirs, backend) = (world.client(), world.client(), world.backend());
     needs(&backend, &[permits(1, 1)])?;
@@ -120,6 +123,7 @@ pub async fn killed_holder_of_permits<W: World>(world: &W) -> Law {
 
 /// Law 83, for a downgrade: if the server's answer is lost, the downgrade is repeated. The client holds the lock once,
 /// as a reader.
+// Promise: K6, K16
 pub async fn downgrade_without_an_answer<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (ours, theirs, backend) = (world.over(counts.clone()), world.client(), world.backend());
@@ -146,6 +150,7 @@ pub async fn downgrade_without_an_answer<W: World>(world: &W) -> Law {
 
 /// Law 84, for permits: if the answer of a release is lost and then the connection breaks, the permits are returned
 /// once.
+// Promise: K13
 pub async fn release_of_permits_without_an_answer<W: World>(world: &W) -> Law {
     const LIMIT: u32 = 3;
     let counts = Counting::new(world.backend());

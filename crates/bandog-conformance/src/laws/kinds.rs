@@ -33,6 +33,7 @@ fn is_shared(kind: Kind) -> bool {
 /// Law 13: while a claim of one family holds a name, a claim of another family fails with [`ErrorKind::Denied`] and
 /// changes nothing. When the name is free, every family can use it. Exception: some stores keep the name of a
 /// semaphore.
+// Promise: K11
 pub async fn kinds_do_not_collide<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let kinds = ours.profile().kinds;
@@ -73,6 +74,7 @@ async fn assert_holds_nothing(backend: &impl Backend, asked: &Claim) {
 /// Law 13: a mutex and a fair mutex of one name exclude each other. A claim of a mutex does not respect the queue of
 /// the fair mutex. This law does not check notifications, because a store can have separate notifications for each
 /// kind.
+// Promise: K11
 pub async fn mutex_and_fair_mutex_exclude_each_other<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Mutex, Kind::Fair])?;
@@ -98,6 +100,7 @@ pub async fn mutex_and_fair_mutex_exclude_each_other<W: World>(world: &W) -> Law
 /// Law 65: which holds can be passed. A hold can be passed to a claim of the same kind and the same number of permits,
 /// and from a writer to a reader. The hold of a fair mutex is never passed. Any other pass fails with
 /// [`ErrorKind::Misused`]: then `from` keeps the lock, and `to` holds nothing.
+// Promise: K6
 pub async fn pass_rules<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let (kinds, fourth) = (ours.profile().kinds, permits(1, 5));
@@ -133,6 +136,7 @@ pub async fn pass_rules<W: World>(world: &W) -> Law {
 
 /// Law 5, for holders of every kind: each call can be repeated. A repeated claim gets the fences of its own grant, even
 /// if other claims were granted later. Repeated renewals and releases do no harm, and never affect another holder.
+// Promise: K13
 pub async fn repeated_calls_of_every_kind<W: World>(world: &W) -> Law {
     let ours = world.backend();
     let theirs = world.peer(&ours);
@@ -172,6 +176,7 @@ pub async fn repeated_calls_of_every_kind<W: World>(world: &W) -> Law {
 }
 
 /// Law 49: the fences of one name rise over the grants of all kinds. A pass gets greater fences, too.
+// Promise: K12
 pub async fn fences_rise_over_all_kinds<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let has = ours.profile().kinds;
@@ -206,6 +211,7 @@ pub async fn fences_rise_over_all_kinds<W: World>(world: &W) -> Law {
 /// Laws 83 and 84, for holders of every kind: if the answer to a claim, a pass, a renewal or a release is lost, the
 /// client repeats the call. Whether or not the store has applied the first call, the result is the same as for one
 /// call.
+// Promise: K13
 pub async fn lost_answers_of_every_kind<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test chooses which calls this connection loses.
     let store = world.backend();
@@ -280,6 +286,7 @@ async fn lost_answers_of_a_place<B: Backend>(store: &B, wire: &Lossy<B>, kind: K
 /// Law 95: `show` and `list` report the kind of a lock of every kind, all its holders, and the owners of the claims
 /// that have a place, in the order of the queue. For each holder, the row has the owner, the kind, the fences and the
 /// ttl.
+// Promise: K14
 pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     each_kind(world, async |kind| {
@@ -354,6 +361,7 @@ pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
 
 /// Law 96, for locks of every kind: a name is deleted only if no claim holds the lock or has a place. Then the name can
 /// be used as if it were new: a semaphore can have another number of permits.
+// Promise: C8
 pub async fn forget_every_kind<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     each_kind(world, async |kind| {
@@ -398,6 +406,7 @@ async fn forgotten(backend: &impl Backend, claim: &Claim) {
 
 /// Law 96, for locks of every kind: an eviction ends the holds of all holders, and returns the row with all of them. It
 /// notifies the waiters, and the claims in the queue keep their places. Later fences are greater.
+// Promise: K13
 pub async fn evict_every_kind<W: World>(world: &W) -> Law {
     can_evict(world).await?;
     let (ours, theirs) = (world.backend(), world.backend());

@@ -27,6 +27,7 @@ use crate::{
 
 /// Law 181: the first call sets the count of a latch. Further calls change nothing until the latch is open. Then the
 /// latch can be set again.
+// Promise: CL1
 pub async fn latch_set_once<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client().latch(NAME), world.client().latch(NAME));
@@ -49,6 +50,7 @@ pub async fn latch_set_once<W: World>(world: &W) -> Law {
 
 /// Law 182: a call that waits for a latch returns when the count reaches zero, and not earlier. If the backend has
 /// notifications, the call returns promptly.
+// Promise: CL2
 pub async fn latch_opens_at_zero<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, counts) = (world.client(), Counting::new(world.backend()));
@@ -75,6 +77,7 @@ pub async fn latch_opens_at_zero<W: World>(world: &W) -> Law {
 
 /// Law 183: the store applies an operation once, even if the client sends the operation several times. A repetition has
 /// the same answer as the first attempt, even if the latch is open or was set again in the meantime.
+// Promise: CL3
 pub async fn latch_operation_counts_once<W: World>(world: &W) -> Law {
     world.records()?;
     let (one, other) = (world.backend(), world.backend());
@@ -131,6 +134,7 @@ pub async fn latch_operation_counts_once<W: World>(world: &W) -> Law {
 
 /// Law 184: a count never goes below zero. A count-down of an open latch changes nothing, so a latch that is set later
 /// has its full count.
+// Promise: CL4
 pub async fn latch_below_zero<W: World>(world: &W) -> Law {
     world.records()?;
     let latch = world.client().latch(NAME);
@@ -144,6 +148,7 @@ pub async fn latch_below_zero<W: World>(world: &W) -> Law {
 }
 
 /// Law 185: a deletion opens a latch, and wakes the calls that wait for it.
+// Promise: CL5
 pub async fn latch_deleted<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, counts) = (world.client(), Counting::new(world.backend()));
@@ -160,6 +165,7 @@ pub async fn latch_deleted<W: World>(world: &W) -> Law {
 
 /// Law 186: 64 parties of several clients count down and wait. No party continues before all have counted down, and all
 /// continue after that.
+// Promise: CL2
 pub async fn latch_parties<W: World>(world: &W) -> Law {
     const PARTIES: u64 = 64;
     world.records()?;
@@ -186,6 +192,7 @@ pub async fn latch_parties<W: World>(world: &W) -> Law {
 
 /// Law 187: if the request or the answer of an operation is lost, the client repeats the operation. The operation is
 /// still applied once, even if the first attempt reaches the store late.
+// Promise: CL3
 pub async fn latch_lost_answer<W: World>(world: &W) -> Law {
     world.records()?;
     let wire = Lossy::new(world.backend());
@@ -215,6 +222,7 @@ pub async fn latch_lost_answer<W: World>(world: &W) -> Law {
 
 /// Law 188: several clients count down over connections that delay and lose calls at random. Each call that returns is
 /// counted exactly once.
+// Promise: CL3
 pub async fn latch_lossy_crowd<W: World>(world: &W) -> Law {
     const COUNT: u64 = 1_000;
     const CALLS: u64 = 15;
@@ -246,6 +254,7 @@ pub async fn latch_lossy_crowd<W: World>(world: &W) -> Law {
 
 /// Law 189: a wait ends at its limit, or when its future is dropped. Then its subscription ends too. A close of the
 /// client ends all waits.
+// Promise: CL6
 pub async fn latch_wait_ends<W: World>(world: &W) -> Law {
     world.records()?;
     let counts = Counting::new(world.backend());
@@ -269,6 +278,7 @@ pub async fn latch_wait_ends<W: World>(world: &W) -> Law {
 }
 
 /// Law 190: a client that cannot subscribe polls, so its waiting calls return nevertheless.
+// Promise: CL2
 pub async fn latch_without_subscription<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.over(WithoutSubscriptions::new(world.backend())));
@@ -284,6 +294,7 @@ pub async fn latch_without_subscription<W: World>(world: &W) -> Law {
 
 /// Law 191: if all connections break while a call waits, the call still returns when the latch becomes open, even if
 /// that happens before the client has subscribed again.
+// Promise: CL2
 pub async fn latch_after_a_cut<W: World>(world: &W) -> Law {
     world.records()?;
     world.cut().await?; // The law does not apply if the world has no connections.
@@ -301,6 +312,7 @@ pub async fn latch_after_a_cut<W: World>(world: &W) -> Law {
 }
 
 /// Law 192: after a store has lost its data, all latches are open, and waiting calls return.
+// Promise: CL8
 pub async fn latch_restart_empty<W: World>(world: &W) -> Law {
     world.records()?;
     let counts = Counting::new(world.backend());
@@ -316,6 +328,7 @@ pub async fn latch_restart_empty<W: World>(world: &W) -> Law {
 }
 
 /// Law 193: a call that waits also returns if another process counts down.
+// Promise: CL2
 pub async fn latch_of_another_process<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -334,6 +347,7 @@ pub async fn latch_of_another_process<W: World>(world: &W) -> Law {
 
 /// Law 194: two names are two latches, and the prefix of a client is part of the name. A name that is not allowed is
 /// refused.
+// Promise: CL1
 pub async fn latch_names<W: World>(world: &W) -> Law {
     world.records()?;
     let plain = world.client();
@@ -354,6 +368,7 @@ pub async fn latch_names<W: World>(world: &W) -> Law {
 
 /// Law 195: a list has each latch that is not open, with its count, sorted by name. It has no latch that is open, no
 /// lock, and no other record. The prefix of a client is part of the pattern, and not of the names.
+// Promise: CL9
 pub async fn latch_list<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, prefixed) = (world.client(), world.options().prefix("shop:").over(world.backend())?);

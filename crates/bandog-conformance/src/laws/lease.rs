@@ -16,6 +16,7 @@ use crate::{
 };
 
 /// Law 30: a hold that is not renewed expires after its ttl, and not earlier. Then another client gets the lock.
+// Promise: L2, M2, MY2, PG2, SQ2
 pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let before = world.clock().now();
@@ -39,6 +40,7 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
 /// Law 30: the answer to a claim or a renewal contains the duration `valid_for`. Until this duration has passed, the
 /// store grants the key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
 /// Soon after this duration, the store grants the key again.
+// Promise: L2
 pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
     let result = each_sole(world, async |sole| valid_for_of(world, sole).await).await;
     nothing_left(world, &[]).await;
@@ -77,6 +79,7 @@ async fn valid_for_of<W: World>(world: &W, sole: Sole) -> Law {
 
 /// Law 31: if a client renews its hold, the hold lasts for many times its ttl. In this time, no other client gets the
 /// lock.
+// Promise: L2
 pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let ttl = world.ttl() * 2;
@@ -99,6 +102,7 @@ pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
 
 /// Law 32: a lease that its holder extends lasts for the new time. Then it expires, and its guard is lost before another
 /// client gets the lock.
+// Promise: L28
 pub async fn extended_lease<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let mut attempts = 0..5;
@@ -127,6 +131,7 @@ pub async fn extended_lease<W: World>(world: &W) -> Law {
 
 /// Law 36: if a lease has expired and another client holds the lock, a release by the first holder does not free the
 /// lock.
+// Promise: L16
 pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let stale = a.mutex(NAME).lease(world.ttl()).lock().await?;
@@ -155,6 +160,7 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
 
 /// Law 37: a holder is identified by its claim, not by its client. So an earlier claim of a client does not affect a
 /// later claim of the same client.
+// Promise: L16
 pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut owners = Vec::new();
@@ -187,6 +193,7 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
 }
 
 /// Law 43: a lock is not lost if its renewals fail for less than its ttl.
+// Promise: L2
 pub async fn renew_transient_error<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test chooses when calls fail.
     let wire = Lossy::new(world.backend());
@@ -240,6 +247,7 @@ pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
 }
 
 /// Law 47: a jump of the wall clock does not affect the holder, the duration of its lease, or the order of fences.
+// Promise: L19, SQ2
 pub async fn clock_jump<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -257,6 +265,7 @@ pub async fn clock_jump<W: World>(world: &W) -> Law {
 
 /// Law 98, for locks of every kind: no renewal shortens a hold: not one with a short ttl, alone or in one call with a
 /// longer one of the same claim, and not the first one that the store answers.
+// Promise: L28
 pub async fn renewals_never_shorten<W: World>(world: &W) -> Law {
     const SHORT: Duration = Duration::from_millis(200);
     let backend = world.backend();

@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// Law 39: when a hold was removed from the store, the holder is notified of the loss at its next renewal.
+// Promise: L8, L27
 pub async fn lost_signal_on_kill<W: World>(world: &W) -> Law {
     // The holds of a `brisk` client have the short ttl `world.ttl()`. They expire if the client does not renew them.
     let client = world.brisk();
@@ -28,6 +29,7 @@ pub async fn lost_signal_on_kill<W: World>(world: &W) -> Law {
 }
 
 /// Law 40: after a loss, every call of `lost` completes immediately.
+// Promise: L9
 pub async fn lost_signal_already_lost<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = client.mutex(NAME).lease(world.ttl()).lock().await?;
@@ -41,6 +43,7 @@ pub async fn lost_signal_already_lost<W: World>(world: &W) -> Law {
 }
 
 /// Law 41: a lock that is released or dropped is never reported as lost.
+// Promise: L10
 pub async fn lost_signal_not_on_release<W: World>(world: &W) -> Law {
     // A lease that a loaded machine does not outlast before the release.
     let lease = world.ttl() + world.slack();
@@ -64,6 +67,7 @@ pub async fn lost_signal_not_on_release<W: World>(world: &W) -> Law {
 }
 
 /// Law 42: a holder that cannot reach the store is notified of the loss before another client can get the lock.
+// Promise: L7
 pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test can stop all requests on it.
     let wire = Stopped::new(world.backend());
@@ -88,6 +92,7 @@ pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
 }
 
 /// Law 45: a lost guard stays lost, even if the same client takes the lock again.
+// Promise: L9
 pub async fn lost_never_resurrects<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
     let old = take(&a, NAME).await?;
@@ -107,6 +112,7 @@ pub async fn lost_never_resurrects<W: World>(world: &W) -> Law {
 
 /// Law 48: a release after a loss fails with `ErrorKind::Lost`. `run` fails in the same way if the lock is lost while
 /// its body runs.
+// Promise: L9
 pub async fn release_after_loss<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = client.mutex(NAME).lease(world.ttl()).lock().await?;
@@ -123,6 +129,7 @@ pub async fn release_after_loss<W: World>(world: &W) -> Law {
 
 /// Law 96: when an operator removes a hold from the store, a waiter gets the lock with a greater fence, and the holder
 /// is notified of the loss.
+// Promise: L8
 pub async fn force_unlock<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
     for _ in 0..5 {

@@ -31,6 +31,7 @@ const MIXES: [&[Kind]; 4] = [
 
 /// Law 67: random steps of many clients get the answers of the rules. So a writer is alone, several readers hold the
 /// lock at the same time, no more permits than the limit are taken, and a fair mutex keeps its order.
+// Promise: K1, K4, K8
 pub async fn random_mix<W: World>(world: &W) -> Law {
     let kinds = world.backend().profile().kinds;
     let mut most_holders = HashMap::new();

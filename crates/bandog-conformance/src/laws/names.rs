@@ -40,6 +40,7 @@ pub async fn bad_arguments<W: World>(world: &W) -> Law {
 }
 
 /// Law 9: every allowed name works and is returned unchanged. No two names are the same lock.
+// Promise: L24
 pub async fn name_roundtrip<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let (names, refused): (Vec<String>, Vec<String>) = odd_names().into_iter().partition(|name| world.accepts(name));
@@ -68,12 +69,14 @@ pub async fn name_roundtrip<W: World>(world: &W) -> Law {
 }
 
 /// Law 10: `a` and `A` are two locks.
+// Promise: L24
 pub async fn name_case_sensitive<W: World>(world: &W) -> Law {
     assert_distinct(world, ["order", "Order", "ORDER", "ORDEr"]).await
 }
 
 /// Law 11: two names are different locks even if they differ only in the last byte of a long name. So a store must not
 /// truncate names.
+// Promise: L24
 pub async fn long_names_no_truncation<W: World>(world: &W) -> Law {
     for equal_bytes in [63, 64, 127, 128, 191, 255, 256, 512, 767, MAX_KEY_LEN - 1] {
         let name = "n".repeat(equal_bytes);
@@ -99,6 +102,7 @@ async fn assert_distinct<W: World, const N: usize>(world: &W, names: [&str; N]) 
 
 /// Law 14: if other software has written data under a lock's name, no client gets the lock, and the data stay
 /// unchanged.
+// Promise: L25
 pub async fn existing_record<W: World>(world: &W) -> Law {
     let client = world.client();
     for name in world.plant().await? {

@@ -21,6 +21,7 @@ const LONG_TTL: Duration = MAX_WAIT;
 
 /// Law 79: at most one process holds a lock at a time. So no addition to a counter in a file is lost if the lock
 /// protects the file.
+// Promise: L1, MY1, PG1, RD1, SQ1
 pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     const ADDITIONS: u32 = 25;
     let client = world.client();
@@ -50,6 +51,7 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
 }
 
 /// Law 80: when the process of a holder is killed, the next waiter gets the lock within the ttl plus one second.
+// Promise: L4
 pub async fn kill_holder<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
@@ -62,6 +64,7 @@ pub async fn kill_holder<W: World>(world: &W) -> Law {
 }
 
 /// Law 81: when the process of a holder exits without a release, the next waiter gets the lock within the ttl.
+// Promise: L4
 pub async fn holder_exits<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
@@ -94,6 +97,7 @@ pub(super) async fn stop_between_requests(child: &mut Child, client: &Client, ba
 /// Law 46: if a process was stopped for longer than the ttl of its lock, the process notices the loss as soon as it
 /// continues. A resource that checks fences refuses the write of this process, because the next holder has a greater
 /// fence.
+// Promise: L6, L27
 pub async fn paused_process<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;

@@ -26,6 +26,7 @@ fn writer() -> Claim {
 /// Law 61: many readers hold the lock at the same time. A writer holds the lock alone: it is refused while a reader
 /// holds the lock, and while a writer holds the lock, readers and other writers are refused. The fence of each grant is
 /// greater than the fences before it.
+// Promise: K4
 pub async fn many_readers_one_writer<W: World>(world: &W) -> Law {
     const READERS: usize = 10;
     let ours = world.backend();
@@ -59,6 +60,7 @@ pub async fn many_readers_one_writer<W: World>(world: &W) -> Law {
 /// Law 62: while a claim of a writer has a place, claims of new readers are refused. Readers that hold the lock are not
 /// affected. When the last writer has left the queue, readers are notified and get the lock. A `try_write` has no
 /// place, so it does not affect readers.
+// Promise: K5
 pub async fn waiting_writer_keeps_new_readers_out<W: World>(world: &W) -> Law {
     let ours = world.backend();
     let theirs = world.peer(&ours);
@@ -102,6 +104,7 @@ pub async fn waiting_writer_keeps_new_readers_out<W: World>(world: &W) -> Law {
 
 /// Law 62: a writer whose client has died keeps new readers out for [`PLACE`], counted from its last claim. Renewals
 /// keep the place of a writer for longer.
+// Promise: K5
 pub async fn dead_writer_lets_readers_in<W: World>(world: &W) -> Law {
     let (store, clock) = (world.backend(), world.clock());
     needs(&store, &[Kind::Read])?;
@@ -133,6 +136,7 @@ pub async fn dead_writer_lets_readers_in<W: World>(world: &W) -> Law {
 }
 
 /// Law 63: a starving reader gets the lock beside other readers, although writers have places.
+// Promise: K5
 pub async fn starving_reader_passes_waiting_writers<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Read])?;
@@ -153,6 +157,7 @@ pub async fn starving_reader_passes_waiting_writers<W: World>(world: &W) -> Law 
 /// Law 64: a downgrade is a pass from a writer to a reader. It is one step: no other writer gets the lock, even if it
 /// has a place or starves. Waiting readers are notified. The claim of the writer ends, and the claim of the reader gets
 /// a greater fence. A repeated downgrade gets the same fence.
+// Promise: K6
 pub async fn downgrade<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Read])?;
@@ -189,6 +194,7 @@ pub async fn downgrade<W: World>(world: &W) -> Law {
 }
 
 /// Law 64: only the holder can downgrade. A downgrade of a claim that does not hold the lock is an ordinary claim.
+// Promise: K6
 pub async fn downgrade_only_by_the_holder<W: World>(world: &W) -> Law {
     let store = world.backend();
     needs(&store, &[Kind::Read])?;
@@ -205,6 +211,7 @@ pub async fn downgrade_only_by_the_holder<W: World>(world: &W) -> Law {
 
 /// Law 65: an upgrade, which is a pass from a reader to a writer, is refused with an error. The reader keeps its hold,
 /// and the writer gets no place.
+// Promise: K6
 pub async fn upgrade_is_refused<W: World>(world: &W) -> Law {
     let store = world.backend();
     needs(&store, &[Kind::Read])?;
@@ -223,6 +230,7 @@ pub async fn upgrade_is_refused<W: World>(world: &W) -> Law {
 
 /// Law 66: the hold of a reader whose client has died expires after its own ttl. The holds of other readers neither
 /// extend nor shorten it.
+// Promise: K7
 pub async fn dead_reader_expires_alone<W: World>(world: &W) -> Law {
     let (store, clock) = (world.backend(), world.clock());
     needs(&store, &[Kind::Read])?;

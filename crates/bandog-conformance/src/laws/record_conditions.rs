@@ -22,6 +22,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const TICK: Duration = Duration::from_millis(1);
 
 /// Law 111: before its earliest time, a swap changes nothing. The answer is the remaining time, by the store's clock.
+// Promise: J2, R2, R5
 pub async fn record_too_early<W: World>(world: &W) -> Law {
     world.records()?; // This law applies only if the backend supports records.
     let client = world.client();
@@ -53,6 +54,7 @@ pub async fn record_too_early<W: World>(world: &W) -> Law {
 
 /// Law 112: a swap whose earliest time is in the past succeeds. If the store reports a remaining time, the same swap
 /// succeeds after this time.
+// Promise: R5
 pub async fn record_late_enough<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -75,6 +77,7 @@ pub async fn record_late_enough<W: World>(world: &W) -> Law {
 
 /// Law 113: a swap with a holding succeeds while the holding's claim holds the lock. Any client can make this swap. If
 /// the claim has released the lock, never held it, or never existed, the swap changes nothing.
+// Promise: R6
 pub async fn record_held<W: World>(world: &W) -> Law {
     world.holdings_of_any_lock()?;
     world.records()?;
@@ -111,6 +114,7 @@ pub async fn record_held<W: World>(world: &W) -> Law {
 
 /// Law 114: while the client renews a claim, the holding of this claim stands, even for many times the ttl. After the
 /// claim has expired or was evicted, its holding never stands again.
+// Promise: R6
 pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     world.holdings_of_any_lock()?;
     world.records()?;
@@ -148,6 +152,7 @@ pub async fn record_held_no_more<W: World>(world: &W) -> Law {
 
 /// Law 115: a pass gives the lock from one claim to the next. After the pass, the holding of the next claim stands, and
 /// the holding of the previous claim does not stand.
+// Promise: R6
 pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     world.holdings_of_any_lock()?;
     world.records()?;
@@ -164,6 +169,7 @@ pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
 }
 
 /// Law 116: a store checks the conditions in this order: the version, the earliest time, the holding.
+// Promise: R7
 pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     world.holdings_of_any_lock()?;
     world.records()?;
@@ -188,6 +194,7 @@ pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
 
 /// Law 117: a wrong clock of a client has no effect. The store uses its own clock for three purposes: for the time in
 /// its answers, for the check of earliest times, and for versions.
+// Promise: R5
 pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
     world.records()?;
     let clock = world.clock();

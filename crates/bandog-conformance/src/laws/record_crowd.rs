@@ -14,6 +14,7 @@ use crate::{
 
 /// Law 141: of several concurrent swaps from the same version, exactly one swap is done. The other swaps return the
 /// record that the successful swap wrote.
+// Promise: R1
 pub async fn record_one_winner<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 40;
     world.records()?; // This law applies only if the backend supports records.
@@ -43,6 +44,7 @@ pub async fn record_one_winner<W: World>(world: &W) -> Law {
 
 /// Law 142: if many tasks add to the number in one record at the same time, no addition and no line of the history is
 /// lost.
+// Promise: R1
 pub async fn record_additions<W: World>(world: &W) -> Law {
     const TASKS: usize = 8;
     const ADDITIONS: u64 = 15;
@@ -63,6 +65,7 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
 
 /// Law 143: if several processes add to the number in one record at the same time, no addition and no line of the
 /// history is lost. If a process is killed, each addition of this process was done completely or not at all.
+// Promise: R1, R2, RS2
 pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     const ADDITIONS: u64 = 25;
     world.records()?;

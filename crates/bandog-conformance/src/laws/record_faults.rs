@@ -18,6 +18,7 @@ use crate::{
 /// Law 151: if the answer to a swap is lost, the error says that the swap might have been done. When the caller repeats
 /// the swap, either the swap is done, or the answer is the record that the first attempt wrote. The swap is never done
 /// twice, even if the first attempt reaches the store late.
+// Promise: R4
 pub async fn record_lost_answer<W: World>(world: &W) -> Law {
     world.records()?; // This law applies only if the backend supports records.
     // `wire` is a connection to the store. The test chooses the fate of the next request on this connection.
@@ -53,6 +54,7 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
 
 /// Law 152: several writers add words to one record. The connections of the writers delay and lose calls at random. If
 /// a writer repeats each swap until an answer comes, each word of this writer is added exactly once.
+// Promise: R4
 pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     const WRITERS: u64 = 4;
     const WORDS: usize = 15;
@@ -112,6 +114,7 @@ async fn add_word(client: &Client, word: &str) {
 
 /// Law 153: while the store is stopped, a swap returns an error within the timeout. If the error says that the swap
 /// might have been done, the store later does the swap once or not at all. Otherwise the store never does the swap.
+// Promise: R4
 pub async fn record_standstill<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -134,6 +137,7 @@ pub async fn record_standstill<W: World>(world: &W) -> Law {
 }
 
 /// Law 154: a broken connection does not affect later swaps.
+// Promise: R4
 pub async fn record_broken_connection<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -153,6 +157,7 @@ pub async fn record_broken_connection<W: World>(world: &W) -> Law {
 
 /// Law 155: after a regular shutdown and a restart, a store has every record with its version and its history. Later
 /// versions are greater than the earlier ones.
+// Promise: RS2, RS3, RS5, RS6
 pub async fn record_restart<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -173,6 +178,7 @@ pub async fn record_restart<W: World>(world: &W) -> Law {
 
 /// Law 156: after a store has lost its data, it never gives an earlier version to a new record. So a client that read a
 /// record before the loss cannot overwrite a record that was written after the loss.
+// Promise: R3
 pub async fn record_restart_empty<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -191,6 +197,7 @@ pub async fn record_restart_empty<W: World>(world: &W) -> Law {
 
 /// Law 157: if other software has written data under a record's name, the data stay unchanged. In a batch of swaps,
 /// only the swaps of this record fail.
+// Promise: R8
 pub async fn record_existing<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -227,6 +234,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
 
 /// Law 158: a caller can drop the future of a swap at any await. The swap is then done once or not at all, and later
 /// swaps work as usual.
+// Promise: R4
 pub async fn record_dropped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());

@@ -11,6 +11,7 @@ use crate::{
 
 /// Law 121: the lines of a swap are written in the same step as the record, and only if the swap is done. A line stays
 /// until a swap writes its slot again.
+// Promise: R2
 pub async fn record_lines<W: World>(world: &W) -> Law {
     world.records()?; // This law applies only if the backend supports records.
     let (a, b) = (world.client(), world.client());
@@ -34,6 +35,7 @@ pub async fn record_lines<W: World>(world: &W) -> Law {
 
 /// Law 122: if a writer uses a fixed number of slots in turn, the history never has more lines than this number. The
 /// lines are sorted by the bytes of the names of their slots.
+// Promise: R9
 pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
     const SLOTS: u32 = 12;
     world.records()?;
@@ -52,6 +54,7 @@ pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
 
 /// Law 123: every allowed name of a slot works and is returned unchanged. If a swap has a line whose slot has an
 /// invalid name, the call of `swap` fails with `ErrorKind::Misused`, and none of its swaps is done.
+// Promise: R10
 pub async fn record_odd_slots<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -81,6 +84,7 @@ pub async fn record_odd_slots<W: World>(world: &W) -> Law {
 }
 
 /// Law 124: each record has its own history, even if the names of two records are similar.
+// Promise: R9
 pub async fn record_histories_apart<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();

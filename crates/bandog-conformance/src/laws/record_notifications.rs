@@ -22,6 +22,7 @@ use crate::{
 
 /// Law 161: a notifying swap that creates, replaces or deletes a record notifies all subscribers of the record,
 /// including the subscribers of the client that made the swap. When the notification comes, the swap is visible.
+// Promise: R12
 pub async fn record_notified<W: World>(world: &W) -> Law {
     world.records()?; // This law applies only if the backend supports records.
     can_notify(world).await?;
@@ -43,6 +44,7 @@ pub async fn record_notified<W: World>(world: &W) -> Law {
 
 /// Law 162: a subscriber is not notified of a swap without `notifies`, of a refused swap, or of a swap of another
 /// record. If a call has several swaps, the subscriber is notified only of the notifying swaps of its record.
+// Promise: R13
 pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -78,6 +80,7 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
 
 /// Law 163: if a notification comes while no call waits for notifications, the notification is kept for the next call.
 /// Several kept notifications become one.
+// Promise: R12
 pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -99,6 +102,7 @@ pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
 
 /// Law 164: a subscriber is also notified of a swap that was done before the store confirmed the subscription, or while
 /// the client could not reach the store.
+// Promise: R12
 pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -119,6 +123,7 @@ pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
 
 /// Law 165: after a connection broke, each subscriber is notified, because an earlier notification might have been
 /// lost. The subscription continues on a new connection.
+// Promise: R12
 pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -136,6 +141,7 @@ pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
 
 /// Law 166: after a store was killed, lost its data and was started again, each subscriber is notified. Later swaps
 /// notify the subscribers as before.
+// Promise: R12
 pub async fn record_notified_after_a_restart<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -173,6 +179,7 @@ pub async fn record_notifications_end<W: World>(world: &W) -> Law {
 }
 
 /// Law 168: a subscriber is also notified of the swaps of another process.
+// Promise: R12
 pub async fn record_notified_by_processes<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;

@@ -10,6 +10,7 @@ use crate::{
 
 /// Law 131: every read and every swap returns the store's time. This time is never earlier than the time that an
 /// earlier call returned.
+// Promise: R5, RS1
 pub async fn record_time<W: World>(world: &W) -> Law {
     world.records()?; // This law applies only if the backend supports records.
     let (a, b) = (world.client(), world.client());
@@ -51,6 +52,7 @@ pub async fn record_reading_order<W: World>(world: &W) -> Law {
 
 /// Law 133: `names` returns the sorted names of the records that match a pattern. It does not return the names of
 /// locks.
+// Promise: R11
 pub async fn record_names<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -75,6 +77,7 @@ pub async fn record_names<W: World>(world: &W) -> Law {
 }
 
 /// Law 134: a record and a lock with the same name are independent.
+// Promise: R11
 pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -103,6 +106,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
 
 /// Law 135: a client sees only the records whose names begin with its prefix. In its answers, the names do not have the
 /// prefix.
+// Promise: R11
 pub async fn record_prefix<W: World>(world: &W) -> Law {
     world.holdings_of_any_lock()?;
     world.records()?;
@@ -140,6 +144,7 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
 }
 
 /// Law 136: any text is returned unchanged, both as the value of a record and as a line of its history.
+// Promise: R10
 pub async fn record_texts<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -160,6 +165,7 @@ pub async fn record_texts<W: World>(world: &W) -> Law {
 
 /// Law 137: every allowed name of a record, up to 1024 bytes, works and is returned unchanged. Different names are
 /// always different records.
+// Promise: R10
 pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();

@@ -9,6 +9,7 @@ use crate::{
 };
 
 /// Law 101: a store either supports records, or returns `ErrorKind::Unsupported` for every call for records.
+// Promise: R14
 pub async fn record_support<W: World>(world: &W) -> Law {
     let client = world.client();
     let kinds = [
@@ -40,6 +41,7 @@ pub async fn record_absent<W: World>(world: &W) -> Law {
 }
 
 /// Law 103: if the record exists, a swap that is meant to create the record changes nothing, and returns the record.
+// Promise: R1
 pub async fn record_created_once<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -56,6 +58,7 @@ pub async fn record_created_once<W: World>(world: &W) -> Law {
 
 /// Law 104: a swap from the present version replaces the whole value and gives a greater version. A swap from any other
 /// version changes nothing and returns the present record.
+// Promise: R1
 pub async fn record_swapped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -75,6 +78,7 @@ pub async fn record_swapped<W: World>(world: &W) -> Law {
 
 /// Law 105: a deletion removes the record, its name and its history. A record that is created again has an empty
 /// history.
+// Promise: R3, R9
 pub async fn record_deleted<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -98,6 +102,7 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
 
 /// Law 106: every swap gives a greater version than all earlier swaps, even if another client makes the swap or the
 /// record was deleted in the meantime. A version is at least the store's time of the swap in microseconds.
+// Promise: R3
 pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -118,6 +123,7 @@ pub async fn record_versions_rise<W: World>(world: &W) -> Law {
 
 /// Law 107: the swaps of a batch are done in their order, and each swap succeeds or fails independently of the others.
 /// Of two swaps from the same version, the first succeeds. A batch can delete and create the same record.
+// Promise: R8
 pub async fn record_batch_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -159,6 +165,7 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
 
 /// Law 108: one call can make many swaps, or can read many records and holdings. A holding names a claim and a lock. A
 /// read returns whether the claim holds the lock. The answers are in the order of the request.
+// Promise: R8
 pub async fn record_many<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, many) = (world.client(), world.many());

@@ -10,6 +10,7 @@ use crate::{
 
 /// Law 55: an owner's lock is released when the last guard of the owner is released or dropped. The owner's first call
 /// sends a claim to the store, and the later calls get a guard without a request.
+// Promise: L18
 pub async fn reentrant_count<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.over(counts.clone()), world.client());
@@ -32,6 +33,7 @@ pub async fn reentrant_count<W: World>(world: &W) -> Law {
 
 /// Law 56: while one owner holds a lock, calls of another owner of the same client must wait. Calls without an owner
 /// must wait, too.
+// Promise: L18
 pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
     let client = world.client();
     let (one, two) = (client.owner(), client.owner());
@@ -53,6 +55,7 @@ pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
 
 /// Law 59: after an owner has lost its lock, each of its further calls fails with `ErrorKind::Lost`, until its old
 /// guards are dropped or released.
+// Promise: L18
 pub async fn reentry_after_loss_errors<W: World>(world: &W) -> Law {
     let client = world.client();
     let owner = client.owner();

@@ -20,6 +20,7 @@ fn take(take: u32, of: u32) -> Claim {
 }
 
 /// Law 68: claims get permits until the limit is reached, and never more. A released permit can be taken again.
+// Promise: K8
 pub async fn limit_is_reached_and_never_exceeded<W: World>(world: &W) -> Law {
     const LIMIT: u32 = 5;
     let (ours, theirs) = (world.backend(), world.backend());
@@ -53,6 +54,7 @@ pub async fn limit_is_reached_and_never_exceeded<W: World>(world: &W) -> Law {
 
 /// Law 69: all permits can be taken and released again and again. Repeated claims, renewals and releases neither take
 /// nor return a permit twice. A released permit notifies waiters.
+// Promise: K8
 pub async fn drain_and_refill<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[permits(1, 3)])?;
@@ -83,6 +85,7 @@ pub async fn drain_and_refill<W: World>(world: &W) -> Law {
 
 /// Law 70: a claim for several permits gets all of them or none. A refused claim holds no permit. A claim for more
 /// permits than the limit fails, and changes nothing.
+// Promise: K8
 pub async fn permits_all_or_none<W: World>(world: &W) -> Law {
     let store = world.backend();
     needs(&store, &[permits(1, 5)])?;
@@ -104,6 +107,7 @@ pub async fn permits_all_or_none<W: World>(world: &W) -> Law {
 
 /// Law 70: a starving claim for many permits has a place, so claims for fewer permits do not keep it waiting forever.
 /// The place ends when the claim is granted, when it is released, or [`PLACE`] after its client has died.
+// Promise: K8
 pub async fn starving_claim_for_many_permits<W: World>(world: &W) -> Law {
     let (ours, theirs, clock) = (world.backend(), world.backend(), world.clock());
     needs(&ours, &[permits(1, 3)])?;
@@ -149,6 +153,7 @@ pub async fn starving_claim_for_many_permits<W: World>(world: &W) -> Law {
 
 /// Law 70: while a starving claim has a place, other claims are refused although permits are free. When it gets its
 /// permits and others remain, the clients of the other claims are notified.
+// Promise: K8
 pub async fn starving_grant_notifies<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[permits(1, 3)])?;
@@ -175,6 +180,7 @@ pub async fn starving_grant_notifies<W: World>(world: &W) -> Law {
 
 /// Law 71: the permits of a holder whose client has died return after the ttl, and not earlier. Other holders keep
 /// their permits.
+// Promise: K9
 pub async fn crash_returns_permits<W: World>(world: &W) -> Law {
     let (store, clock) = (world.backend(), world.clock());
     needs(&store, &[permits(1, 5)])?;
@@ -207,6 +213,7 @@ pub async fn crash_returns_permits<W: World>(world: &W) -> Law {
 /// Law 72: the limit can change while claims wait. If it rises, the waiting claims are notified and get the new
 /// permits. If it falls below the number of taken permits, no claim gets a permit until enough permits are released.
 /// Claims that name the limit before the last change are accepted. The limit can also be set before the first claim.
+// Promise: K10
 pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[permits(1, 2)])?;
@@ -254,6 +261,7 @@ pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
 
 /// Law 73: a claim that names another limit than the store's fails, and the error contains both numbers. The claim
 /// changes nothing. The limit cannot be set while a lock of another family has the name.
+// Promise: K10
 pub async fn limit_mismatch<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[permits(1, 41)])?;
@@ -284,6 +292,7 @@ pub async fn limit_mismatch<W: World>(world: &W) -> Law {
 }
 
 /// Law 74: the limit can be any number up to 2³² − 1.
+// Promise: K8
 pub async fn huge_limit<W: World>(world: &W) -> Law {
     let store = world.backend();
     needs(&store, &[permits(1, u32::MAX)])?;

@@ -30,6 +30,7 @@ async fn held(backend: &impl Inspect) -> Result<BTreeSet<String>, bandog_core::E
 }
 
 /// Law 75: a call for several locks gets all of them or none. It has one deadline. A release frees all of them.
+// Promise: K17
 pub async fn all_or_nothing<W: World>(world: &W) -> Law {
     const WAIT: Duration = Duration::from_millis(400);
     let (ours, theirs, backend) = (world.client(), world.client(), world.backend());
@@ -77,6 +78,7 @@ async fn circle(locks: All<SharedHold>, turns: u32) -> Result<(), bandog_core::E
 
 /// Law 76: calls that name the same locks in opposite orders do not deadlock, over one client each and over several
 /// clients.
+// Promise: K17
 pub async fn all_in_opposite_orders<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.client(), world.client());
     // Without notifications, each turn can take as long as a poll.
@@ -101,6 +103,7 @@ pub async fn all_in_opposite_orders<W: World>(world: &W) -> Law {
 
 /// Laws 77 and 78: when one of several locks is lost, the guard of all of them is lost. The release then reports the
 /// loss, and releases the other locks nevertheless.
+// Promise: K17
 pub async fn all_are_lost_with_one<W: World>(world: &W) -> Law {
     let (ours, theirs, backend) = (world.brisk(), world.client(), world.backend());
     needs(&backend, &KINDS)?;

@@ -28,6 +28,7 @@ const GRANTS: usize = 15;
 /// Law 97, for locks of every kind: a name is forgotten only if no claim holds it or has a place, and if its last grant is
 /// old enough. Then the store keeps nothing for it, and its next fence is greater than each fence before. The names of
 /// semaphores stay.
+// Promise: L31
 pub async fn unused_names_of_every_kind<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     each_kind(world, async |kind| {
@@ -85,6 +86,7 @@ pub async fn unused_names_of_every_kind<W: World>(world: &W) -> Law {
 
 /// Law 97: clients claim a name again and again, while another client forgets it whenever it is free. At each time one
 /// claim holds the name, and the fences rise.
+// Promise: L31
 pub async fn forget_beside_claims<W: World>(world: &W) -> Law {
     let backend = world.backend();
     needs(&backend, &[Kind::Mutex])?;

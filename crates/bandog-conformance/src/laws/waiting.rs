@@ -12,6 +12,7 @@ use crate::{
 };
 
 /// Law 15: after a client has released the lock, a waiter of another client soon has the lock.
+// Promise: L11
 pub async fn wait_then_get<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 11;
     let (a, b) = (world.client(), world.client());
@@ -34,6 +35,7 @@ pub async fn wait_then_get<W: World>(world: &W) -> Law {
 
 /// Law 16: a wait with a limit returns `None` when the limit has passed, not earlier and not much later. The wait
 /// leaves no data in the store. This law also holds if another call of the same client waits at the same time.
+// Promise: L12
 pub async fn wait_timeout<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -64,6 +66,7 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
 
 /// Law 17: `try_lock_for` with a wait of zero does the same as `try_lock`: it makes one claim, and returns the guard if
 /// the lock is free and `None` if the lock is held.
+// Promise: L12
 pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
@@ -98,6 +101,7 @@ pub async fn infinite_wait<W: World>(world: &W) -> Law {
 
 /// Law 19: when the future of a waiter is dropped, the waiter no longer waits. Neither a hold nor a subscription of the
 /// waiter stays in the store.
+// Promise: L14
 pub async fn cancel_waiter<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
@@ -122,6 +126,7 @@ pub async fn cancel_waiter<W: World>(world: &W) -> Law {
 }
 
 /// Law 22: if a grant arrives after the future of its call was dropped, the client releases the lock.
+// Promise: L14
 pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test can hold back all answers on it.
     let wire = Stopped::new(world.backend());
@@ -144,6 +149,7 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
 /// Law 27: a lock can be released after a waiter's claim was refused and before the waiter has subscribed. Then the
 /// waiter gets no notification of this release. But the waiter is not delayed, because it repeats its claim as soon as
 /// it has subscribed.
+// Promise: L11
 pub async fn missed_wakeup<W: World>(world: &W) -> Law {
     let stopped = Stopped::new(world.backend());
     let counts = Counting::new(stopped.clone());

@@ -93,6 +93,7 @@ fn item(number: u64) -> Vec<u64> {
 }
 
 /// Law 244: a Bloom filter has each item that was added.
+// Promise: G18
 pub async fn bloom_filter_has_no_false_negatives<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let items: Vec<_> = (0..500).map(item).collect();
@@ -111,6 +112,7 @@ pub async fn bloom_filter_has_no_false_negatives<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 245: a call with other sizes than those of the filter changes nothing and answers with these.
+// Promise: G18
 pub async fn bloom_filter_with_other_sizes_is_refused<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let (real, wrong) = (sizes(7_298, 5), sizes(9_000, 7));

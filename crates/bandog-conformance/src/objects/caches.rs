@@ -62,6 +62,7 @@ fn fresh(value: &str) -> Option<(Option<String>, bool)> {
 }
 
 /// Law 281: an entry is fresh, then stale, then gone. A known absence is an entry.
+// Promise: CA3
 pub async fn cache_entry_is_fresh_then_stale_then_gone<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.run("c", CacheOp::Put(at("k"), entry("v", world.ttl(), world.ttl()))).await;
@@ -81,6 +82,7 @@ pub async fn cache_entry_is_fresh_then_stale_then_gone<W: ObjectWorld>(world: &W
 
 /// Law 282: of several callers that miss an entry, one has the fill; the others see its id. A repeated request is granted
 /// again.
+// Promise: CA1
 pub async fn cache_fill_has_one_owner<W: ObjectWorld>(world: &W) {
     let (store, other) = (Store::of(world), Store::of(world));
     assert_eq!(state(&store, begin("k", 1)).await, FillState::Granted);
@@ -98,6 +100,7 @@ pub async fn cache_fill_has_one_owner<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 283: a fill whose entry was removed or written, or whose cache was cleared, writes nothing, and another one begins.
+// Promise: CA2
 pub async fn cache_removal_ends_the_fill<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let ends = [
@@ -119,6 +122,7 @@ pub async fn cache_removal_ends_the_fill<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 284: a clear removes all entries of its part, and no other ones.
+// Promise: CA2
 pub async fn cache_is_cleared_by_parts<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let elsewhere = EntryKey { part: 4, key: b("k") };
@@ -137,6 +141,7 @@ pub async fn cache_is_cleared_by_parts<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 285: a fill ends when its lease expires. A lease is extended.
+// Promise: CA1
 pub async fn cache_fill_expires<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let short = |fill| CacheOp::Begin { at: at("k"), fill: FillId(fill), when: BeginWhen::Needed, lease: world.ttl() };
@@ -248,6 +253,7 @@ pub async fn cache_has_a_name_of_its_own<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 290: what a cache has expires, and nothing stays behind.
+// Promise: CA5
 pub async fn cache_leaves_nothing_behind<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let lease = world.ttl();

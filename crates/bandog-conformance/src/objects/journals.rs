@@ -77,6 +77,7 @@ pub async fn journal_appends_once_with_an_id<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 270: entries are removed by number and by age, never too many. A taken entry is not affected.
+// Promise: G23
 pub async fn journal_trims<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     append(&store, ["a", "b", "c"]).await;
@@ -101,6 +102,7 @@ pub async fn journal_trims<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 271: each group gets each entry, and an entry that is done in one group stays in the others and in the journal.
+// Promise: G23
 pub async fn group_gets_each_entry<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let ids = append(&store, ["a", "b"]).await;
@@ -120,6 +122,7 @@ pub async fn group_gets_each_entry<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 272: a new group begins where it is asked to, and one that exists stays where it is.
+// Promise: G23
 pub async fn group_begins_where_asked<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     assert_eq!(store.run("j", open("early", Start::Newest)).await, YES);
@@ -227,6 +230,7 @@ pub async fn group_notifies_takers<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 277: a group that is missing begins before the oldest entry; taking creates no journal.
+// Promise: G23
 pub async fn group_that_is_missing_begins_again<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     assert!(store.take("j", group("g"), 1, LONG).await.is_empty());

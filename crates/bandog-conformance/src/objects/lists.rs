@@ -72,6 +72,7 @@ pub async fn list_slices_and_trims<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 233: a push with an id is applied once, however often it is sent, also if it arrives after its answer was forgotten.
+// Promise: G4
 pub async fn list_pushes_once_with_an_id<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let push = ListOp::Push { end: End::Back, elements: all(["a", "b"]), once: Some(once(LONG)) };
@@ -92,6 +93,7 @@ pub async fn list_pushes_once_with_an_id<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 234: the pages of a list are its elements in order.
+// Promise: G14
 pub async fn list_pages_contain_each_element<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let elements: Vec<_> = (0..250).map(|number| b(&number.to_string())).collect();

@@ -78,6 +78,7 @@ pub async fn live_object_is_inserted_once<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 371: a write that expects other fields changes neither the object nor an index.
+// Promise: G26
 pub async fn live_object_write_compares_fields<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let rename = |expected: &str| {
@@ -97,6 +98,7 @@ pub async fn live_object_write_compares_fields<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 372: an index has an object under its present value only, and not at all if the field is absent.
+// Promise: G26
 pub async fn live_object_index_has_the_present_value<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     insert(&store, "1", "ann", 30).await;
@@ -118,6 +120,7 @@ pub async fn live_object_index_has_the_present_value<W: ObjectWorld>(world: &W) 
 }
 
 /// Law 373: an addition changes a field and its index, and is refused if the sum is not in its range.
+// Promise: G26
 pub async fn live_object_adds_in_a_range<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let add = |by, min, max| op("1", LiveChange::Add { field: b("age"), by, min, max }, [ages(&store, None)]);

@@ -49,6 +49,7 @@ pub async fn map_insert_answers_with_the_former_value<W: ObjectWorld>(world: &W)
 }
 
 /// Law 216: a swap of a field compares bytes, and "none" is a value to compare with.
+// Promise: G16
 pub async fn map_swap_compares_bytes<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     for (from, to, answer) in [
@@ -79,6 +80,7 @@ pub async fn map_adds<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 321: a tracked map reports first that changes are reported from now on, and then each write, by whichever operation.
+// Promise: G25
 pub async fn map_reports_its_changes<W: ObjectWorld>(world: &W) {
     let (store, other) = (Store::of(world), Store::of(world));
     let changes = Arc::new(Mutex::new(Vec::new()));
@@ -108,6 +110,7 @@ pub async fn map_reports_its_changes<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 218: the pages of a map contain each entry that stays.
+// Promise: G14
 pub async fn map_pages_contain_each_entry<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let entries: Vec<_> = (0..1_500).map(|number| (b(&format!("field {number}")), b(&number.to_string()))).collect();

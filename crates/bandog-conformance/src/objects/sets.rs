@@ -74,6 +74,7 @@ pub async fn set_moves_members<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 228: the pages of a set contain each member that stays.
+// Promise: G14
 pub async fn set_pages_contain_each_member<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let expected: BTreeSet<Bytes> = (0..1_500).map(|number| b(&format!("member {number}"))).collect();

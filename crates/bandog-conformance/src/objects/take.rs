@@ -36,6 +36,7 @@ pub(super) fn queue(ready: u64, taken: u64) -> Reply {
 }
 
 /// Law 246: a taken element is in no other hands until it is done, and then it is gone.
+// Promise: G6
 pub async fn take_leaves_the_element_until_it_is_done<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     assert!(store.take("q", FRONT, 1, LONG).await.is_empty());
@@ -52,6 +53,7 @@ pub async fn take_leaves_the_element_until_it_is_done<W: ObjectWorld>(world: &W)
 }
 
 /// Law 247: a released element comes next, with the number of its deliveries.
+// Promise: G10
 pub async fn take_again_counts_deliveries<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.push("q", ["a", "b"]).await;
@@ -65,6 +67,7 @@ pub async fn take_again_counts_deliveries<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 248: elements that nobody received return to their end in their order.
+// Promise: G10
 pub async fn take_undelivered_keeps_the_order<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     for (from, expected) in [(FRONT, ["a", "b"]), (BACK, ["d", "c"])] {
@@ -79,6 +82,7 @@ pub async fn take_undelivered_keeps_the_order<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 249: an element whose lease is over is available again, and its former taker has lost it.
+// Promise: G7, G8, G9
 pub async fn take_expires<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.push("q", ["a", "b"]).await;
@@ -94,6 +98,7 @@ pub async fn take_expires<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 250: a take that is sent again has the same answer.
+// Promise: G5
 pub async fn take_is_exact<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.push("q", ["a", "b"]).await;
@@ -105,6 +110,7 @@ pub async fn take_is_exact<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 251: a take confirms elements of earlier ones.
+// Promise: G5
 pub async fn take_confirms_earlier_ones<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.push("q", ["a", "b"]).await;
@@ -116,6 +122,7 @@ pub async fn take_confirms_earlier_ones<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 252: a lease that is extended does not end, and is never shortened.
+// Promise: G7
 pub async fn take_lease_is_extended<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.push("q", ["a"]).await;
@@ -128,6 +135,7 @@ pub async fn take_lease_is_extended<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 253: members of a sorted set are taken by score, and those of a set in any order. They return as they were.
+// Promise: G7
 pub async fn take_of_sorted_sets_and_sets<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.run("z", SortedOp::Insert(vec![(3.0, b("c")), (1.5, b("a")), (2.0, b("b"))])).await;
@@ -146,6 +154,7 @@ pub async fn take_of_sorted_sets_and_sets<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 254: no element has two takers, and each element has one.
+// Promise: G1, G6
 pub async fn take_of_many_takers_is_exclusive<W: ObjectWorld>(world: &W) {
     const ELEMENTS: u32 = 300;
     let store = Store::of(world);
@@ -182,6 +191,7 @@ pub async fn take_of_many_takers_is_exclusive<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 255: a subscriber is notified after a push, and after an element has become available again.
+// Promise: G11
 pub async fn take_notifies_subscribers<W: ObjectWorld>(world: &W) {
     let (store, other) = (Store::of(world), Store::of(world));
     let calls = Arc::new(AtomicU32::new(0));

@@ -51,6 +51,7 @@ fn values<const N: usize>(values: [Option<&str>; N]) -> Vec<Option<String>> {
 }
 
 /// Law 291: an entry expires alone, and then does not exist for any operation.
+// Promise: G24
 pub async fn timed_entries_expire<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     for field in ["a", "b", "c", "d", "e", "f"] {
@@ -73,6 +74,7 @@ pub async fn timed_entries_expire<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 292: an entry with an idle time expires if it is not used. A question for its remaining time is no use.
+// Promise: G24
 pub async fn timed_entries_expire_if_they_are_idle<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let idle = world.ttl();
@@ -93,6 +95,7 @@ pub async fn timed_entries_expire_if_they_are_idle<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 293: a write gives an entry the life of the write; a swap and an addition keep that of an entry that exists.
+// Promise: G24
 pub async fn timed_entry_keeps_or_changes_its_life<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let swap = |field: &str, from: Option<&str>, to: Option<&str>| {

@@ -111,6 +111,7 @@ pub async fn counter_adds<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 208: an addition that would overflow, and one to a text, changes nothing.
+// Promise: G2
 pub async fn counter_refuses_overflow_and_text<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.run("c", CounterOp::Set(i64::MAX - 1)).await;
@@ -143,6 +144,7 @@ pub async fn counter_swaps<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 211: an addition with an id counts once, however often it is sent.
+// Promise: G4
 pub async fn counter_adds_once_with_an_id<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let add = |by| CounterOp::Add { by, expiring: None, once: Some(once(LONG)) };
@@ -176,6 +178,7 @@ pub async fn float_counter_adds_and_prints_plain_decimals<W: ObjectWorld>(world:
 }
 
 /// Law 213: blocks of ids are disjoint, and have the size of the first one.
+// Promise: G17
 pub async fn ids_come_in_blocks<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let next = async |size| store.run("i", Action::Ids { size }).await.block().expect("a block");

@@ -65,6 +65,7 @@ async fn one_of_each<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<(&'static str,
 }
 
 /// Law 257: the ttl of an object is that of all its parts.
+// Promise: G15
 pub async fn whole_object_expires_with_its_parts<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     for (name, structure) in one_of_each(&store).await {
@@ -103,6 +104,7 @@ pub async fn whole_queue_expires_with_taken_elements<W: ObjectWorld>(world: &W) 
 }
 
 /// Law 258: an object is deleted with all its parts.
+// Promise: G15
 pub async fn whole_object_is_deleted_with_its_parts<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     for (name, structure) in one_of_each(&store).await {
@@ -117,6 +119,7 @@ pub async fn whole_object_is_deleted_with_its_parts<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 259: an object that persists does not expire.
+// Promise: G15
 pub async fn whole_object_persists<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let objects = one_of_each(&store).await;
@@ -134,6 +137,7 @@ pub async fn whole_object_persists<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 260: an operation on data of another structure is refused and changes nothing.
+// Promise: G2
 pub async fn other_structures_are_refused<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     one_of_each(&store).await;
@@ -163,6 +167,7 @@ pub async fn other_structures_are_refused<W: ObjectWorld>(world: &W) {
 }
 
 /// Law 261: each operation of a batch has its own answer, and those on one object are applied in their order.
+// Promise: G1
 pub async fn a_batch_answers_each_operation<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     let mut ops = Vec::new();

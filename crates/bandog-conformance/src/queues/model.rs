@@ -27,6 +27,7 @@ struct Held {
 }
 
 /// Law 369: after random operations, the store answers as the one in memory does.
+// Promise: W1
 pub async fn queues_agree_with_the_model<W: QueueWorld>(world: &W) {
     let seed =
         std::env::var("BANDOG_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));

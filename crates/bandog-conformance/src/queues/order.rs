@@ -12,6 +12,7 @@ use super::{
 
 /// Law 359: elements with the same key are delivered one after another, in the order of their pushes, also if one is
 /// repeated or its taker dies. Others go on.
+// Promise: W3, W6
 pub async fn elements_of_a_key_come_one_by_one<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     let urgent = |text: &str| NewElement { priority: Priority::MAX, ..with_key(text, "a") };

@@ -14,6 +14,7 @@ use super::{
 };
 
 /// Law 341: elements are delivered in the order of their pushes, each once, and the queues are separate.
+// Promise: W6
 pub async fn elements_are_delivered_in_their_order<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     let other = Program::named(world.queues(), "orders2");
@@ -63,6 +64,7 @@ pub async fn elements_of_any_bytes_are_delivered<W: QueueWorld>(world: &W) {
 }
 
 /// Law 343: a repeated push adds nothing, also when its elements are taken or done, and its answer is the same.
+// Promise: W4
 pub async fn pushes_that_are_repeated_add_nothing<W: QueueWorld>(world: &W) {
     let ours = Program::of(world.queues());
     let elements = [new("a"), new("b")];
@@ -114,6 +116,7 @@ pub async fn elements_with_an_id_are_pushed_once<W: QueueWorld>(world: &W) {
 }
 
 /// Law 345: elements with a greater priority are delivered first, those of the same priority in their order.
+// Promise: W6
 pub async fn elements_with_a_greater_priority_come_first<W: QueueWorld>(world: &W) {
     let ours = Program::of(world.queues());
     let with_priority =

@@ -37,6 +37,7 @@ pub async fn elements_that_are_done_are_gone<W: QueueWorld>(world: &W) {
 
 /// Law 353: an element that failed comes again after its time, with the error and the next attempt. Repeating the settlement
 /// changes nothing.
+// Promise: W4
 pub async fn elements_that_failed_come_again<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     ours.push_texts(&["a"]).await;
@@ -63,6 +64,7 @@ pub async fn elements_that_failed_come_again<W: QueueWorld>(world: &W) {
 }
 
 /// Law 354: an element that is handed back is the next one again, and the delivery does not count.
+// Promise: W7
 pub async fn elements_that_are_handed_back_keep_their_place<W: QueueWorld>(world: &W) {
     let ours = Program::of(world.queues());
     ours.push_texts(&["a", "b", "c"]).await;

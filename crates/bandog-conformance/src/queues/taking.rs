@@ -13,6 +13,7 @@ use super::{
 
 /// Law 347: an element is delivered to no other taker during its lease. After the lease it is delivered again, before later
 /// ones, with a greater fence.
+// Promise: W1, W2, W3
 pub async fn deliveries_have_leases<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     ours.push_texts(&["a", "b"]).await;
@@ -39,6 +40,7 @@ pub async fn deliveries_have_leases<W: QueueWorld>(world: &W) {
 }
 
 /// Law 348: a repeated take gets the elements that it has got before, with the same fences, and no one else gets them.
+// Promise: W4
 pub async fn deliveries_of_a_repeated_take_are_the_same<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     ours.push_texts(&["a", "b", "c"]).await;
@@ -61,6 +63,7 @@ pub async fn deliveries_of_a_repeated_take_are_the_same<W: QueueWorld>(world: &W
 }
 
 /// Law 349: a lease is extended for its taker, also after its end until the next delivery, and the progress is shown.
+// Promise: W2
 pub async fn deliveries_are_extended<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
     ours.push_texts(&["a"]).await;
@@ -87,6 +90,7 @@ pub async fn deliveries_are_extended<W: QueueWorld>(world: &W) {
 
 /// Law 350: an element whose takers have died too often is dead, instead of being delivered once more. The take says so, and
 /// goes on with the next one.
+// Promise: W5
 pub async fn elements_that_are_delivered_too_often_are_dead<W: QueueWorld>(world: &W) {
     let ours = Program::of(world.queues());
     let poison = NewElement { keep_result: Some(HOUR), ..new("poison") };
@@ -122,6 +126,7 @@ pub async fn elements_that_are_delivered_too_often_are_dead<W: QueueWorld>(world
 
 /// Law 351: many takers in several programs get each element exactly once, although some are handed back, and elements of the
 /// same key never overlap.
+// Promise: W1
 pub async fn elements_are_delivered_once_to_many_takers<W: QueueWorld>(world: &W) {
     const ELEMENTS: u32 = 600;
     let pusher = Program::of(world.queues());

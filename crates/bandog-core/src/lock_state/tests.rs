@@ -9,6 +9,7 @@ fn claim(number: u64, fences: u32) -> Claim {
     Claim { fences, ..Claim::new(Key::new("orders").unwrap(), id, Kind::Mutex, ttl) }
 }
 
+// Promise: SQ5
 #[test]
 fn a_fence_rises_whatever_the_wall_clock_does() {
     let now = Moment::from_nanos(7);

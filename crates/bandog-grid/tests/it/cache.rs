@@ -74,6 +74,7 @@ fn spawned(cache: &Cache<String, u32>, source: &Source) -> tokio::task::JoinHand
     tokio::spawn(async move { get(&cache, &source).await })
 }
 
+// Promise: CA1
 #[tokio::test]
 async fn a_thousand_callers_of_a_cold_key_load_once() {
     let server = RedisServer::start();
@@ -90,6 +91,7 @@ async fn a_thousand_callers_of_a_cold_key_load_once() {
     }
 }
 
+// Promise: CA1
 #[tokio::test]
 async fn a_cluster_of_processes_loads_once() {
     let server = RedisServer::start();
@@ -108,6 +110,7 @@ async fn a_cluster_of_processes_loads_once() {
     assert_eq!(source.loads(), 1);
 }
 
+// Promise: CA2
 #[tokio::test]
 async fn a_caller_that_comes_after_a_removal_never_gets_what_was_loaded_before() {
     let server = RedisServer::start();
@@ -154,6 +157,7 @@ async fn a_stale_value_is_returned_at_once_while_one_load_refreshes_it() {
     }
 }
 
+// Promise: CA3
 #[tokio::test]
 async fn a_failed_refresh_keeps_the_stale_value() {
     let grid = grid("memory:").await;
@@ -295,6 +299,7 @@ async fn an_entry_that_cannot_be_decoded_is_loaded_again() {
     assert!(numbers.stats().undecodable >= 2);
 }
 
+// Promise: CA4
 #[tokio::test]
 async fn values_are_loaded_while_the_store_is_away() {
     let server = RedisServer::start();
@@ -407,6 +412,7 @@ async fn a_refresh_of_a_stale_entry_runs_once_and_only_if_it_is_needed() {
 
 /// Readers and writers of several processes: each write changes the source, then removes the entry. A read that begins after
 /// a removal was acknowledged never has an older value. In half of the runs, the connections are cut again and again.
+// Promise: CA2
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_read_is_older_than_a_removal_before_it() {
     for cuts in [false, true] {
@@ -454,6 +460,7 @@ async fn no_read_is_older_than_a_removal_before_it() {
     }
 }
 
+// Promise: CA6
 #[tokio::test]
 async fn copies_in_the_process_need_no_request_and_disappear_with_each_change() {
     let server = RedisServer::start();
@@ -496,6 +503,7 @@ async fn copies_in_the_process_need_no_request_and_disappear_with_each_change() 
     assert_eq!(get(&near, &source).await.unwrap(), 5);
 }
 
+// Promise: CA6
 #[tokio::test]
 async fn copies_are_not_used_while_changes_are_not_reported() {
     let server = RedisServer::start();
@@ -519,6 +527,7 @@ async fn copies_are_not_used_while_changes_are_not_reported() {
     }
 }
 
+// Promise: CA6
 #[tokio::test]
 async fn a_cluster_reports_changes_of_all_nodes_and_follows_moved_slots() {
     let cluster = RedisCluster::start(3, 0);
@@ -555,6 +564,7 @@ async fn a_cluster_reports_changes_of_all_nodes_and_follows_moved_slots() {
     eventually_async(SOON, async || all(&near).await.iter().all(|value| *value == 0)).await;
 }
 
+// Promise: CA4
 #[tokio::test]
 async fn without_the_store_callers_share_the_next_load_and_join_none_that_runs() {
     let server = RedisServer::start();
@@ -572,6 +582,7 @@ async fn without_the_store_callers_share_the_next_load_and_join_none_that_runs()
     }
 }
 
+// Promise: CA6
 #[test]
 fn copies_are_not_used_after_the_runtime_that_hears_of_changes() {
     let server = RedisServer::start();

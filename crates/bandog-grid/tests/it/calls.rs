@@ -18,6 +18,7 @@ async fn each_store() -> ([bandog::Client; 2], RedisServer) {
     ([client("memory:").await, client(&server.url()).await], server)
 }
 
+// Promise: G1
 #[tokio::test]
 async fn a_batch_answers_each_call_and_fails_with_the_first_error() {
     let (clients, _server) = each_store().await;
@@ -45,6 +46,7 @@ async fn a_batch_answers_each_call_and_fails_with_the_first_error() {
     }
 }
 
+// Promise: G19
 #[tokio::test]
 async fn too_many_operations_and_too_large_elements_are_refused_before_they_are_sent() {
     let client = client("memory:").await;
@@ -91,6 +93,7 @@ async fn names_have_the_prefix_of_the_client() {
     guard.release().await.unwrap();
 }
 
+// Promise: G13
 #[tokio::test]
 async fn one_foreign_entry_is_one_error_of_the_stream() {
     let server = RedisServer::start();
@@ -117,6 +120,7 @@ async fn one_foreign_entry_is_one_error_of_the_stream() {
     assert_eq!(map.to_vec(1).await.map(|found| found.len()).unwrap_or(1), 1);
 }
 
+// Promise: G16
 #[tokio::test]
 async fn an_update_repeats_until_nobody_was_faster() {
     let (clients, _server) = each_store().await;
@@ -134,6 +138,7 @@ async fn an_update_repeats_until_nobody_was_faster() {
     }
 }
 
+// Promise: G15
 #[tokio::test]
 async fn each_handle_expires_with_all_its_keys() {
     let server = RedisServer::start();

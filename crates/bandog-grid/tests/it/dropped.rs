@@ -71,12 +71,14 @@ async fn drop_calls(grid: &Grid, calls: usize) -> BTreeMap<usize, usize> {
     received
 }
 
+// Promise: G12
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_dropped_calls_lose_nothing_in_memory() {
     let received = drop_calls(&client("memory:").await.grid(), 10_000).await;
     assert!(received.values().all(|times| *times == 1));
 }
 
+// Promise: G5, G12
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_dropped_calls_lose_nothing_and_leave_nothing_on_redis() {
     let server = RedisServer::start();

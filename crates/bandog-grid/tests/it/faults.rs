@@ -18,6 +18,7 @@ use crate::{SOON, client, grid, keys};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Answers are lost and connections are cut again and again while elements are pushed exactly and popped.
+// Promise: G4, G5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_answers_neither_lose_nor_repeat_an_element() {
     let server = RedisServer::start();
@@ -75,6 +76,7 @@ async fn lost_answers_neither_lose_nor_repeat_an_element() {
     eventually_async(SOON, async || keys(&server).is_empty()).await;
 }
 
+// Promise: G3
 #[tokio::test]
 async fn a_write_without_an_answer_is_not_sent_again() {
     let server = RedisServer::start();
@@ -90,6 +92,7 @@ async fn a_write_without_an_answer_is_not_sent_again() {
     assert_eq!(counter.get().await.unwrap(), 2);
 }
 
+// Promise: G8
 #[tokio::test]
 async fn a_server_that_stops_loses_the_element_in_time_and_not_in_the_store() {
     let server = RedisServer::start();
@@ -110,6 +113,7 @@ async fn a_server_that_stops_loses_the_element_in_time_and_not_in_the_store() {
     again.done().await.unwrap();
 }
 
+// Promise: G5, G11
 #[tokio::test]
 async fn a_waiting_call_survives_a_restart_of_the_server() {
     let server = RedisServer::start();
@@ -126,6 +130,7 @@ async fn a_waiting_call_survives_a_restart_of_the_server() {
     assert_eq!(timeout(SOON, waiting).await.unwrap().unwrap().unwrap(), Some(5));
 }
 
+// Promise: G11
 #[tokio::test]
 async fn without_the_right_to_track_waiting_calls_poll() {
     let server = RedisServer::start();
@@ -137,6 +142,7 @@ async fn without_the_right_to_track_waiting_calls_poll() {
     assert_eq!(timeout(SOON, waiting).await.unwrap().unwrap().unwrap(), Some(5));
 }
 
+// Promise: G3, G20
 #[tokio::test]
 async fn a_full_server_refuses_and_loses_nothing() {
     let server = RedisServer::start();
@@ -156,6 +162,7 @@ async fn a_full_server_refuses_and_loses_nothing() {
     eventually_async(SOON, async || keys(&server).is_empty()).await;
 }
 
+// Promise: G21
 #[tokio::test]
 async fn after_flushall_a_queue_is_empty_and_works() {
     let server = RedisServer::start();

@@ -215,6 +215,7 @@ async fn change_at_random(users: &LiveObjects<User>, model: &mut BTreeMap<u64, U
     }
 }
 
+// Promise: G26
 #[tokio::test]
 async fn indexes_agree_with_a_model() {
     let (grids, server) = each_store().await;
@@ -248,6 +249,7 @@ async fn indexes_agree_with_a_model() {
     assert_eq!(keys(&server), Vec::<String>::new(), "no entry of an index is left");
 }
 
+// Promise: G26
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_by_16_tasks_is_lost() {
     let (grids, _server) = each_store().await;
@@ -273,6 +275,7 @@ async fn no_change_by_16_tasks_is_lost() {
     }
 }
 
+// Promise: G26
 #[tokio::test]
 async fn dropped_calls_leave_the_index_of_the_present_value() {
     let (grids, server) = each_store().await;
@@ -298,6 +301,7 @@ async fn dropped_calls_leave_the_index_of_the_present_value() {
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
+// Promise: G26
 #[tokio::test]
 async fn the_layout_is_that_of_redisson() {
     let server = RedisServer::start();

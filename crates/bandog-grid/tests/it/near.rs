@@ -27,6 +27,7 @@ async fn is_copied(server: &RedisServer, near: &NearMap<String, u32>, key: &str)
     server.calls("hmget") == before
 }
 
+// Promise: G25
 #[tokio::test]
 async fn copies_need_no_request_and_are_gone_after_each_change() {
     let server = RedisServer::start();
@@ -69,6 +70,7 @@ async fn copies_need_no_request_and_are_gone_after_each_change() {
 
 /// Writers of all kinds count up; no reader gets a value that is more than a second older than the one it could have. The bound
 /// of the test is longer, for a loaded machine. In half of the runs, the connections are cut again and again.
+// Promise: G25
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_copy_is_much_older_than_a_second() {
     const MUCH: Duration = Duration::from_secs(4);
@@ -122,6 +124,7 @@ async fn no_copy_is_much_older_than_a_second() {
     }
 }
 
+// Promise: G25
 #[tokio::test]
 async fn copies_are_used_offline_only_if_asked() {
     let server = RedisServer::start();
@@ -140,6 +143,7 @@ async fn copies_are_used_offline_only_if_asked() {
     eventually_async(SOON, async || serves.read("k").await.is_ok_and(|value| value.is_none())).await;
 }
 
+// Promise: G25
 #[tokio::test]
 async fn a_copy_is_not_used_beyond_its_maximum_age() {
     let server = RedisServer::start();
@@ -149,6 +153,7 @@ async fn a_copy_is_not_used_beyond_its_maximum_age() {
     assert!(!is_copied(&server, &near, "k").await);
 }
 
+// Promise: G25
 #[tokio::test]
 async fn copies_of_a_cluster_follow_a_moved_slot() {
     let cluster = RedisCluster::start(3, 0);

@@ -17,6 +17,7 @@ use crate::{SOON, grid, keys};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+// Promise: G11
 #[tokio::test]
 async fn a_waiting_pop_gets_an_element_of_another_program_without_a_poll() {
     let server = RedisServer::start();
@@ -65,6 +66,7 @@ async fn pops_take_from_their_ends_and_are_answered_at_once() {
     }
 }
 
+// Promise: G11
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_in_time() {
     let queue: Queue<u32> = bandog::testing::client().grid().queue("q").unwrap();
@@ -73,6 +75,7 @@ async fn a_wait_ends_in_time() {
     assert_eq!(begin.elapsed().as_millis(), 1_500);
 }
 
+// Promise: G7, G9
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_and_a_dropped_element_is_the_next_one() {
     let grid = bandog::testing::client().grid();
@@ -94,6 +97,7 @@ async fn a_lease_is_renewed_and_a_dropped_element_is_the_next_one() {
     assert_eq!(queue.pop().await.unwrap(), Some(2));
 }
 
+// Promise: G7
 #[test]
 fn after_the_end_of_a_runtime_elements_come_again_and_calls_run_elsewhere() {
     let server = RedisServer::start();
@@ -118,6 +122,7 @@ fn after_the_end_of_a_runtime_elements_come_again_and_calls_run_elsewhere() {
     });
 }
 
+// Promise: G13
 #[tokio::test]
 async fn an_element_that_cannot_be_read_stays_the_first() {
     let server = RedisServer::start();
@@ -137,6 +142,7 @@ async fn an_element_that_cannot_be_read_stays_the_first() {
     assert_eq!(other.pop_wait(SOON).await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
+// Promise: G6
 #[tokio::test(flavor = "multi_thread")]
 async fn many_producers_and_consumers_move_each_element_once() {
     let server = RedisServer::start();

@@ -157,6 +157,7 @@ async fn a_user_who_may_not_subscribe_is_refused() {
 
 /// On a server that can, it removes entries itself, and Redisson's other layout is a plain map. Another one refuses each write
 /// with a ttl, and changes nothing.
+// Promise: G24
 #[tokio::test]
 async fn the_server_removes_entries_of_a_native_map() {
     let server = RedisServer::start();
@@ -195,6 +196,7 @@ async fn the_server_removes_entries_of_a_native_map() {
 }
 
 /// Redisson's `putIfAbsent` writes a time into the set of idle entries for an entry that has no idle time.
+// Promise: G24
 #[tokio::test]
 async fn an_idle_time_of_an_entry_without_one_is_no_end() {
     let server = RedisServer::start();

@@ -58,6 +58,7 @@ async fn a_message_that_cannot_be_read_is_an_event() {
     }
 }
 
+// Promise: G22
 #[tokio::test]
 async fn a_slow_subscriber_gets_a_gap_and_a_dropped_one_ends() {
     let server = RedisServer::start();
@@ -80,6 +81,7 @@ async fn a_slow_subscriber_gets_a_gap_and_a_dropped_one_ends() {
     eventually_async(SOON, ended).await;
 }
 
+// Promise: G22
 #[tokio::test]
 async fn a_subscriber_keeps_its_grid_open() {
     let server = RedisServer::start();
@@ -113,6 +115,7 @@ async fn a_user_without_the_right_gets_an_error() {
     assert_eq!(all.subscribe().await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
+// Promise: G22
 #[tokio::test]
 async fn a_message_without_an_answer_is_not_sent_again() {
     let server = RedisServer::start();
@@ -143,6 +146,7 @@ async fn messages_have_the_limits_of_the_grid() {
     assert_eq!(grid.topic::<u32>("").unwrap_err().kind(), ErrorKind::Misused);
 }
 
+// Promise: G22
 #[tokio::test]
 async fn topics_work_on_a_cluster() {
     let cluster = RedisCluster::start(3, 0);

@@ -44,6 +44,7 @@ fn wrong_keys_are_refused() {
     assert_eq!(all.len(), 2, "all errors must be reported together: {all:?}");
 }
 
+// Promise: A4
 #[test]
 fn wrong_names_are_refused() {
     rejects_attribute("name = \"o-{idd}\"", "`{idd}` names no parameter; did you mean `{id}`?", "\"o-{idd}\"");

@@ -31,6 +31,7 @@ fn accepts(attribute: &str) {
     }
 }
 
+// Promise: A4
 #[test]
 fn a_wrong_expression_is_shown_with_a_caret_under_the_column() {
     let picture = "`cron` is no expression of the quartz dialect\n\n\
@@ -74,6 +75,7 @@ fn right_attributes_are_accepted() {
     }
 }
 
+// Promise: A4
 #[test]
 fn wrong_values_are_refused() {
     rejects_value("cron", "0 0 0 31 6 ?", ", which never fires");

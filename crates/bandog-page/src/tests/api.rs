@@ -55,6 +55,7 @@ fn a_store_without_an_answer_is_reported_and_the_page_is_served() {
     assert_eq!((page.get("/").status, page.get("/healthz").status), (200, 200));
 }
 
+// Promise: P4
 #[test]
 fn many_simultaneous_clients_cause_one_query_of_the_store() {
     let page = Served::read_only();

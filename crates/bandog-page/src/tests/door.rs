@@ -11,6 +11,7 @@ fn key() -> String {
     format!("Authorization: Bearer {TOKEN}")
 }
 
+// Promise: P2
 #[test]
 fn a_loopback_address_answers_under_its_own_names_only() {
     let page = Served::read_only();
@@ -36,6 +37,7 @@ fn a_loopback_address_answers_under_its_own_names_only() {
     page.asker().ask("GET", "/", &["Host: evil.example"], "").refuses(421, "host");
 }
 
+// Promise: P2
 #[test]
 fn another_address_answers_to_ip_addresses_and_to_the_names_that_are_allowed() {
     let page = Served::with(None, SocketAddr::from(([0, 0, 0, 0], 0)), &["Jobs.Example"]);
@@ -61,6 +63,7 @@ fn a_loopback_address_answers_to_the_names_that_are_allowed() {
     ask("evil.example").refuses(421, "host");
 }
 
+// Promise: P1
 #[test]
 fn without_a_token_no_client_acts() {
     let page = Served::read_only();
@@ -70,6 +73,7 @@ fn without_a_token_no_client_acts() {
     assert_eq!(page.source.acts(), []);
 }
 
+// Promise: P1
 #[test]
 fn only_the_token_acts_and_only_in_its_header() {
     let page = Served::to_act_on();
@@ -93,6 +97,7 @@ fn only_the_token_acts_and_only_in_its_header() {
     assert_eq!(ask("/api/jobs/x/run", &key()).status, 200);
 }
 
+// Promise: P1
 #[test]
 fn pages_of_another_origin_do_not_act() {
     let page = Served::to_act_on();

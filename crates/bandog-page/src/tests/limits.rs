@@ -10,6 +10,7 @@ fn post(length: usize) -> String {
     format!("{head}\r\n{key}\r\nContent-Length: {length}\r\n\r\n")
 }
 
+// Promise: P4
 #[test]
 fn heads_and_bodies_have_a_limit() {
     let page = Served::to_act_on();
@@ -40,6 +41,7 @@ fn bytes_that_are_no_http_end_the_connection() {
     assert_eq!(page.get("/healthz").status, 200);
 }
 
+// Promise: P4
 #[test]
 fn with_all_connections_in_use_the_longest_silent_one_is_closed() {
     let page = Served::read_only();
@@ -72,6 +74,7 @@ fn unanswered_queries_do_not_block_other_clients() {
     assert!(here.last().unwrap().waits(), "the request was answered already");
 }
 
+// Promise: P4
 #[test]
 fn a_silent_client_is_disconnected() {
     let page = Served::read_only();

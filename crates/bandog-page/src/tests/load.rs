@@ -26,6 +26,7 @@ fn crowd(page: &Served, clients: usize, paths: &[String]) {
     });
 }
 
+// Promise: P4
 #[test]
 fn a_history_is_read_once_a_second_for_all_clients() {
     let page = Served::read_only();
@@ -36,6 +37,7 @@ fn a_history_is_read_once_a_second_for_all_clients() {
     assert!(asked <= most && job_queries <= most, "{asked} histories and {job_queries} job_queries, at most {most}");
 }
 
+// Promise: P4
 #[test]
 fn histories_of_many_jobs_are_read_at_a_limited_pace() {
     let page = Served::read_only();
@@ -49,6 +51,7 @@ fn histories_of_many_jobs_are_read_at_a_limited_pace() {
     assert!(asked <= most, "{asked} histories, at most {most}");
 }
 
+// Promise: P4
 #[test]
 fn requests_for_unknown_jobs_cause_no_further_queries() {
     let page = Served::read_only();
@@ -119,6 +122,7 @@ fn the_last_answer_is_served_while_a_new_one_takes_long() {
     assert_eq!((&later["jobs"], &later["at"]), (&first["jobs"], &first["at"]), "an old answer must have its own time");
 }
 
+// Promise: P4
 #[test]
 fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
     let page = Served::read_only();

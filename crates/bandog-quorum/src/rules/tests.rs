@@ -298,6 +298,7 @@ fn claim(id: ClaimId, kind: Kind) -> Claim {
 }
 
 /// Restarts lose locks and fences of nodes. The other nodes and the clocks keep the order of the fences.
+// Promise: RQ2, RQ7
 #[test]
 fn random_interleavings_never_grant_twice_and_fences_rise() {
     let mut all = Tally::default();

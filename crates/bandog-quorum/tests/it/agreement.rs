@@ -22,6 +22,7 @@ async fn stored(node: &TestNode<Memory>) -> Option<String> {
     node.inner().setting(NAME, None).await.unwrap()
 }
 
+// Promise: RQ9
 #[tokio::test(start_paused = true)]
 async fn a_client_with_another_maximum_is_refused() {
     let nodes = nodes(3);
@@ -39,6 +40,7 @@ async fn a_client_with_another_maximum_is_refused() {
 }
 
 /// A node that has restarted has no maximum. A client with a wrong one does not write it there.
+// Promise: RQ9
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_refused_leaves_no_trace() {
     let nodes = nodes(3);
@@ -53,6 +55,7 @@ async fn a_client_that_is_refused_leaves_no_trace() {
     quorum(&nodes, 60).ping().await.unwrap();
 }
 
+// Promise: RQ9
 #[tokio::test(start_paused = true)]
 async fn a_node_that_restarts_stores_the_maximum_again() {
     let nodes = nodes(3);
@@ -76,6 +79,7 @@ async fn clients_agree_while_a_node_does_not_answer() {
 }
 
 /// Two clients whose lists have different numbers of nodes could both get the same lock.
+// Promise: RQ9
 #[tokio::test(start_paused = true)]
 async fn a_client_that_names_another_number_of_nodes_is_refused() {
     for (first, others) in [(3, 5), (5, 3), (3, 4)] {
@@ -102,6 +106,7 @@ async fn a_client_that_names_another_number_of_nodes_is_refused() {
 }
 
 /// The text of an older version has no number. A text that nobody can read is refused.
+// Promise: RQ9
 #[tokio::test(start_paused = true)]
 async fn a_text_without_the_number_of_nodes_is_accepted() {
     let nodes = nodes(3);

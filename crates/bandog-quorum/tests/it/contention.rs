@@ -105,6 +105,7 @@ async fn contend_for(period: Duration, nodes: &Nodes, clients: usize) -> Traffic
     Traffic { grants: f64::from(grants.number) / period.as_secs_f64(), longest_gap: grants.longest_gap, requests }
 }
 
+// Promise: RQ4
 #[tokio::test(start_paused = true)]
 async fn contenders_do_not_split_the_nodes() {
     for clients in [2, 8, 32] {
@@ -121,6 +122,7 @@ async fn contenders_do_not_split_the_nodes() {
 }
 
 /// A client has died after the first node has granted its claim.
+// Promise: RQ4
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_only_the_first_node_has_does_not_stop_the_others() {
     let nodes = slow_nodes(3);
@@ -129,6 +131,7 @@ async fn a_claim_that_only_the_first_node_has_does_not_stop_the_others() {
     assert!(traffic.grants > 8.0 && traffic.longest_gap < Duration::from_secs(1), "{traffic:?}");
 }
 
+// Promise: RQ4
 #[tokio::test(start_paused = true)]
 async fn contenders_do_not_wait_for_a_first_node_that_hangs() {
     let nodes = slow_nodes(3);
@@ -147,6 +150,7 @@ async fn contenders_do_not_wait_for_a_first_node_that_hangs() {
 }
 
 /// Cron starts the same command on several machines in the same second. Each of them could get one node, and none a majority.
+// Promise: RQ4
 #[tokio::test(start_paused = true)]
 async fn of_simultaneous_attempts_one_gets_a_free_lock() {
     for (number, is_one_down) in [(2, true), (3, false), (3, true), (8, false)] {
@@ -173,6 +177,7 @@ async fn of_simultaneous_attempts_one_gets_a_free_lock() {
 }
 
 /// The usual case: one other client holds the lock, at all nodes.
+// Promise: RQ10
 #[tokio::test(start_paused = true)]
 async fn an_attempt_for_a_held_lock_costs_no_additional_request() {
     // All nodes are equally fast, so none is pinged because it is slower than the others.
@@ -207,6 +212,7 @@ async fn an_attempt_for_a_lock_that_a_majority_holds_ends_early() {
 
 /// A node still has an earlier request of the claim, and must release it. If it were asked again, it would grant the claim
 /// and then release it.
+// Promise: RQ2
 #[tokio::test(start_paused = true)]
 async fn a_node_that_must_release_the_claim_is_not_asked_again() {
     let nodes = nodes(3);

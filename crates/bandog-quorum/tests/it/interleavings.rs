@@ -251,6 +251,7 @@ async fn simulate(seed: u64, tally: Tally) -> Tally {
 }
 
 /// The environment variable SEEDS, such as `0-100`, selects other simulations.
+// Promise: RQ2
 #[test]
 fn random_interleavings_of_clients_never_grant_twice() {
     let seeds = std::env::var("SEEDS").ok().map_or(0..10, |seeds| {

@@ -71,6 +71,7 @@ pub(crate) async fn must_release(quorum: &Quorum<TestNode<Memory>>, nodes: &Node
     theirs
 }
 
+// Promise: RQ4
 #[tokio::test(start_paused = true)]
 async fn a_grant_needs_a_majority_and_the_others_are_handed_back() {
     let nodes = nodes(3);
@@ -89,6 +90,7 @@ async fn a_grant_needs_a_majority_and_the_others_are_handed_back() {
     );
 }
 
+// Promise: RQ3
 #[tokio::test(start_paused = true)]
 async fn a_majority_stores_the_fence_of_a_grant() {
     let nodes = nodes(3);
@@ -110,6 +112,7 @@ async fn a_majority_stores_the_fence_of_a_grant() {
     }
 }
 
+// Promise: RQ1
 #[tokio::test(start_paused = true)]
 async fn no_call_takes_longer_than_a_node_may_take() {
     let nodes = nodes(5);
@@ -158,6 +161,7 @@ async fn no_call_takes_longer_than_a_node_may_take() {
 
 /// A writer that waits has a place at a node that has refused it. If the other nodes grant the claim, the place is still
 /// no hold.
+// Promise: RQ2
 #[tokio::test(start_paused = true)]
 async fn a_place_at_a_node_is_no_hold() {
     let nodes = nodes(3);
@@ -189,6 +193,7 @@ async fn a_pass_that_too_few_nodes_answer_releases_nothing() {
 
 /// One node passes the hold, one has no vote, and at one another claim has the lock for a moment. A majority has the
 /// hold, so the pass is not refused, and no other writer gets the lock before the repetition.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_a_minority_refuses_releases_nothing() {
     let nodes = nodes(3);
@@ -235,6 +240,7 @@ async fn the_duration_of_a_slow_call_is_subtracted_once() {
 
 /// The first call of a client compares the maximum ttl, stores it, and reads the uptimes of the nodes. All requests take
 /// less than the time that a node has for one.
+// Promise: RQ1
 #[tokio::test(start_paused = true)]
 async fn the_first_call_of_a_slow_quorum_succeeds() {
     let nodes = nodes(3);
@@ -298,6 +304,7 @@ impl<F: FnMut() -> R, R: Future<Output = ()>> AsyncCall for F {
 }
 
 /// Catalogued fault F46.
+// Promise: RQ2
 #[tokio::test(start_paused = true)]
 async fn a_node_that_restarts_empty_does_not_help_a_second_claim() {
     let nodes = nodes(5);
@@ -321,6 +328,7 @@ async fn a_node_that_restarts_empty_does_not_help_a_second_claim() {
     assert!(Instant::now() >= held_until, "the lock was granted twice");
 }
 
+// Promise: RQ2
 #[tokio::test(start_paused = true)]
 async fn a_node_votes_when_it_has_run_for_the_maximum_ttl() {
     let nodes = nodes(3);
@@ -337,6 +345,7 @@ async fn a_node_votes_when_it_has_run_for_the_maximum_ttl() {
 }
 
 /// The uptime is longer than the time that the clock of the process shows.
+// Promise: RQ2
 #[tokio::test(start_paused = true)]
 async fn a_node_that_started_before_the_clock_votes_when_it_has_run_for_the_maximum_ttl() {
     const HOUR: Duration = Duration::from_secs(3600);
@@ -362,6 +371,7 @@ async fn other_kinds_and_longer_ttls_are_refused() {
 }
 
 /// Catalogued fault F47.
+// Promise: RQ4
 #[tokio::test(start_paused = true)]
 async fn contenders_with_split_votes_make_progress() {
     let nodes = nodes(3);

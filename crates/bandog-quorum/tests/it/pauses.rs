@@ -50,6 +50,7 @@ async fn requests(nodes: &Nodes) -> usize {
 }
 
 /// A server without memory or without replicas refuses writes, and answers pings.
+// Promise: RQ10
 #[tokio::test(start_paused = true)]
 async fn a_node_that_refuses_claims_and_answers_pings_is_not_asked_without_a_pause() {
     let nodes = slow_nodes();
@@ -68,6 +69,7 @@ async fn a_node_that_refuses_claims_and_answers_pings_is_not_asked_without_a_pau
 }
 
 /// The free node grants each claim, which is then handed back because the others refuse.
+// Promise: RQ10
 #[tokio::test(start_paused = true)]
 async fn a_waiter_pauses_while_a_majority_refuses() {
     let nodes = slow_nodes();
@@ -85,6 +87,7 @@ async fn a_waiter_pauses_while_a_majority_refuses() {
 }
 
 /// The lock is held at two nodes, and the third one is free. So each claim of a waiter is granted there and handed back.
+// Promise: RQ10
 #[tokio::test(start_paused = true)]
 async fn waiters_pause_although_one_node_is_free() {
     let nodes = slow_nodes();

@@ -39,6 +39,7 @@ async fn fence_at(node: &TestNode<Memory>, claim: &Claim) -> Option<Fence> {
 }
 
 /// Each node restarts without its data, long before it has a vote again.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_rolling_restart_ends_no_hold() {
     for kind in KINDS {
@@ -71,6 +72,7 @@ async fn a_rolling_restart_ends_no_hold() {
 
 /// A client learns that a node has restarted. From then on, the node gets no claim before it has a vote. The holds that are
 /// granted in this time must reach the node nevertheless: the other nodes can restart, too.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_taken_or_passed_on_after_a_restart_reaches_the_restarted_node() {
     for kind in KINDS {
@@ -96,6 +98,7 @@ async fn a_hold_that_is_taken_or_passed_on_after_a_restart_reaches_the_restarted
 }
 
 /// The same with a client, whose holds are valid for much longer than the time between the restarts.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_rolling_restart_ends_no_hold_that_is_taken_or_passed_on_meanwhile() {
     let nodes = nodes(3);
@@ -118,6 +121,7 @@ async fn a_rolling_restart_ends_no_hold_that_is_taken_or_passed_on_meanwhile() {
 
 /// A majority of the nodes has the writer's hold, and has no vote yet. So the downgrade succeeds only when another node has
 /// a vote, which is long after the ttl.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_during_a_rolling_restart_does_not_lose_the_lock() {
     let nodes = nodes(3);
@@ -136,6 +140,7 @@ async fn a_downgrade_during_a_rolling_restart_does_not_lose_the_lock() {
 }
 
 /// The fences of these nodes are counters, so the node that has restarted can give the same fence again.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_repaired_hold_has_the_same_fence() {
     let nodes = nodes(3);
@@ -152,6 +157,7 @@ async fn a_repaired_hold_has_the_same_fence() {
 }
 
 /// The repair is applied after the release of its claim. The node must not keep the hold until the ttl has passed.
+// Promise: RQ7
 #[tokio::test(start_paused = true)]
 async fn a_repair_that_arrives_after_the_release_is_released() {
     for kind in KINDS {
@@ -170,6 +176,7 @@ async fn a_repair_that_arrives_after_the_release_is_released() {
 }
 
 /// A node applies a renewal, and its answer arrives after the release of the claim.
+// Promise: RQ7
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_released_during_a_renewal_is_not_repaired() {
     let (nodes, held) = (nodes(3), claim(Kind::Mutex));
@@ -192,6 +199,7 @@ async fn a_claim_that_is_released_during_a_renewal_is_not_repaired() {
 }
 
 /// A claim without a majority has the node for some time.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_repair_is_repeated_while_another_claim_has_the_node() {
     let (nodes, held, other) = (nodes(3), claim(Kind::Mutex), claim(Kind::Mutex));
@@ -211,6 +219,7 @@ async fn a_repair_is_repeated_while_another_claim_has_the_node() {
 }
 
 /// A waiting writer keeps new readers out. A reader that is repaired holds the lock already.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_repaired_although_a_writer_waits() {
     let (nodes, held, other) = (nodes(3), claim(Kind::Read), claim(Kind::Read));
@@ -226,6 +235,7 @@ async fn a_reader_is_repaired_although_a_writer_waits() {
 }
 
 /// The other nodes could grant the lock before the guard knows that it is lost.
+// Promise: RQ8
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_stays_at_the_other_nodes_until_it_is_released() {
     let (nodes, held) = (nodes(3), claim(Kind::Mutex));
@@ -243,6 +253,7 @@ async fn a_lost_hold_stays_at_the_other_nodes_until_it_is_released() {
 }
 
 /// The guard of a lost hold can exist for a long time. Until it is dropped, the hold must not come back at other nodes.
+// Promise: RQ7
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_is_not_repaired() {
     let (nodes, held, other) = (nodes(3), claim(Kind::Mutex), claim(Kind::Mutex));
@@ -264,6 +275,7 @@ async fn a_lost_hold_is_not_repaired() {
 }
 
 /// The repair of a hold that is then lost is applied after the release.
+// Promise: RQ7
 #[tokio::test(start_paused = true)]
 async fn a_late_repair_of_a_lost_hold_is_released() {
     let (nodes, held) = (nodes(3), claim(Kind::Mutex));
@@ -283,6 +295,7 @@ async fn a_late_repair_of_a_lost_hold_is_released() {
 }
 
 /// Each node is down for 20 s, and restarts without its data. A client holds the locks for minutes.
+// Promise: RQ6
 #[tokio::test(start_paused = true)]
 async fn the_holds_of_a_client_survive_a_rolling_restart() {
     let nodes = nodes(3);
@@ -335,6 +348,7 @@ async fn releases_that_fail_are_repeated_after_a_pause() {
 }
 
 /// A node still has an earlier request of the claim, and must release it. Its hold must not count for a renewal.
+// Promise: RQ2
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_a_node_must_release_is_not_renewed() {
     let nodes = nodes(3);
@@ -360,6 +374,7 @@ async fn a_hold_that_a_node_must_release_is_not_renewed() {
 
 /// A node was repaired, and its answer was lost. It has the hold, and another node has lost it. A downgrade must not
 /// release the hold at this node before it is passed: between the two, another writer could get the lock.
+// Promise: RQ2
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_releases_no_repaired_hold_before_the_hold_is_passed_on() {
     let (nodes, held, read) = (nodes(3), claim(Kind::Write), claim(Kind::Read));

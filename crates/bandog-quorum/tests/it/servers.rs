@@ -46,6 +46,7 @@ fn young(servers: &[RedisServer]) -> Quorum<Redis> {
 }
 
 /// Catalogued fault F48.
+// Promise: RQ1
 #[tokio::test]
 async fn no_call_takes_longer_than_one_node_may_take_while_two_of_five_are_stopped() {
     let servers = servers(5);
@@ -76,6 +77,7 @@ async fn no_call_takes_longer_than_one_node_may_take_while_two_of_five_are_stopp
     servers[4].resume();
 }
 
+// Promise: RQ2
 #[tokio::test]
 async fn a_server_votes_when_it_has_run_for_the_maximum_ttl() {
     let servers = servers(3);
@@ -87,6 +89,7 @@ async fn a_server_votes_when_it_has_run_for_the_maximum_ttl() {
     eventually_async(SOON, async || step(&quorum, Step::Claim(ours.clone())).await).await;
 }
 
+// Promise: RQ5
 #[tokio::test]
 async fn a_server_that_hides_its_uptime_is_refused() {
     let servers = servers(3);
@@ -97,6 +100,7 @@ async fn a_server_that_hides_its_uptime_is_refused() {
     assert!(error.to_string().contains("hides its uptime"), "{error}");
 }
 
+// Promise: RQ9
 #[tokio::test]
 async fn the_servers_store_the_max_ttl_and_refuse_a_client_with_another_one() {
     const SETTING: [&str; 2] = ["GET", "bandog:setting:quorum:max_ttl"];
@@ -119,6 +123,7 @@ async fn the_servers_store_the_max_ttl_and_refuse_a_client_with_another_one() {
 }
 
 /// Catalogued fault F14: the lease expires too early at a server whose clock jumps, and its fences are ahead.
+// Promise: RQ2
 #[tokio::test]
 async fn one_server_with_a_wrong_clock_grants_nothing_alone() {
     let servers = servers(3);
@@ -137,6 +142,7 @@ async fn one_server_with_a_wrong_clock_grants_nothing_alone() {
 }
 
 /// The servers lose their data one after the other. A server votes again when it has run for the maximum ttl.
+// Promise: RQ3
 #[tokio::test]
 async fn fences_rise_while_servers_restart_empty() {
     let servers = servers(3);
@@ -168,6 +174,7 @@ async fn fences_rise_while_servers_restart_empty() {
 
 /// Each server restarts without its data, twice, while clients hold locks of all kinds. All restarts together take longer
 /// than the ttl.
+// Promise: RQ6
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_of_the_servers_ends_no_hold() {
     const TTL: Duration = Duration::from_secs(6);
@@ -230,6 +237,7 @@ async fn commands_in_two_seconds(servers: &[RedisServer]) -> u64 {
     all() - before
 }
 
+// Promise: RQ10
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_pauses_while_one_server_refuses_writes_or_is_free() {
     let servers = servers(3);
@@ -256,6 +264,7 @@ async fn a_waiter_pauses_while_one_server_refuses_writes_or_is_free() {
 }
 
 /// Redis and the rules of a lock agree on the fences of claims that name a fence to exceed.
+// Promise: RQ3
 #[tokio::test]
 async fn redis_raises_fences_as_the_rules_say() {
     // The fences are far above the server's time.
@@ -285,6 +294,7 @@ async fn redis_raises_fences_as_the_rules_say() {
 }
 
 /// Tasks of several clients add one to a number under a lock, while one server after the other is stopped.
+// Promise: RQ1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_update_is_lost_while_servers_are_stopped_at_random() {
     const ADDITIONS: u64 = 30;

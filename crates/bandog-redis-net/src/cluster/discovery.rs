@@ -205,6 +205,7 @@ mod tests {
         }
     }
 
+    // Promise: RC7
     #[tokio::test]
     async fn an_answer_that_is_older_than_the_map_does_not_count() {
         let answer =

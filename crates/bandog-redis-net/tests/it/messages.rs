@@ -267,6 +267,7 @@ async fn a_watched_key_notifies_of_each_change_and_of_a_lost_connection() {
     assert_eq!(timeout(SOON, async { while calls.recv().await.is_some() {} }).await, Ok(()), "the notifier is dropped");
 }
 
+// Promise: G11
 #[tokio::test]
 async fn without_the_right_to_track_a_watch_is_silent() {
     let server = RedisServer::start();

@@ -86,6 +86,7 @@ async fn a_key_that_the_user_may_not_use_does_not_stop_the_others() {
     assert_eq!(server.keys(), ["redisson_lock_token:{a}", "redisson_lock_token:{b}"]);
 }
 
+// Promise: RD8
 #[tokio::test]
 async fn a_full_server_refuses_the_claims_of_a_batch_and_accepts_its_releases() {
     let server = RedisServer::start();

@@ -29,6 +29,7 @@ async fn a_well_configured_server_has_only_fine_findings() {
     assert!(findings[0].says.contains(&version), "{version}: {:?}", findings[0]);
 }
 
+// Promise: RD11
 #[tokio::test]
 async fn a_policy_that_evicts_is_a_danger() {
     let server = RedisServer::start();
@@ -85,6 +86,7 @@ async fn a_server_without_persistence_is_reported() {
     assert_eq!(found(&server, "persistence").await.level, Level::Fine);
 }
 
+// Promise: RD11
 #[tokio::test]
 async fn replicas_are_reported_and_a_server_that_is_a_replica_is_a_danger() {
     let (server, follower) = (RedisServer::start(), RedisServer::start());
@@ -180,6 +182,7 @@ async fn a_sentinel_is_no_server() {
     assert!(error.to_string().contains("redis+sentinel://"), "{error}");
 }
 
+// Promise: RD11
 #[tokio::test]
 async fn a_node_of_a_cluster_is_a_danger() {
     let server = RedisServer::start_node();

@@ -57,6 +57,7 @@ async fn locks_of_all_kinds_work_on_every_node() {
     }
 }
 
+// Promise: RC1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_over_many_slots_is_answered_in_place() {
     let cluster = RedisCluster::start(3, 0);
@@ -103,6 +104,7 @@ async fn a_release_wakes_the_waiters_of_each_node() {
     }
 }
 
+// Promise: RC5
 #[tokio::test(flavor = "multi_thread")]
 async fn names_whose_keys_would_be_on_several_nodes_are_refused() {
     let cluster = RedisCluster::start(3, 0);
@@ -206,6 +208,7 @@ async fn a_single_server_is_no_cluster() {
 }
 
 /// The name `a` and the name under which `a` is stored would be one lock.
+// Promise: L24
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_looks_like_one_with_an_added_tag_is_refused() {
     let cluster = RedisCluster::start(3, 0);

@@ -17,6 +17,7 @@ fn found(findings: &[Finding], subject: &str) -> Option<Finding> {
     findings.iter().find(|finding| finding.subject == subject).cloned()
 }
 
+// Promise: RC8
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_in_order_has_fine_findings() {
     let cluster = RedisCluster::start(3, 1);
@@ -50,6 +51,7 @@ async fn a_cluster_in_order_has_fine_findings() {
     assert!(state.level == Level::Advice && state.cure.unwrap().contains("CLUSTER NODES"));
 }
 
+// Promise: RC8
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_reports_moving_slots_and_failed_nodes() {
     let cluster = RedisCluster::start(3, 0);

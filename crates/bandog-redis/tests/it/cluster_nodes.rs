@@ -146,6 +146,7 @@ async fn locks_are_shown_without_the_node_of_the_registry() {
 }
 
 /// A subscription that moves to a node that does not answer delays neither the map nor other subscriptions.
+// Promise: RC3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_that_cannot_move_delays_no_other() {
     let cluster = RedisCluster::start_with(3, 0, &["--cluster-require-full-coverage", "no"]);
@@ -204,6 +205,7 @@ async fn thousands_of_subscriptions_move_together() {
 }
 
 /// A user without the right to ask for sharded channels still uses them, as the other clients do.
+// Promise: RC3
 #[tokio::test(flavor = "multi_thread")]
 async fn sharded_channels_need_no_right_for_pubsub() {
     let cluster = RedisCluster::start(3, 0);

@@ -34,6 +34,7 @@ fn replica_of<'a>(cluster: &'a RedisCluster, name: &str) -> &'a RedisServer {
     cluster.iter().find(is_its).unwrap()
 }
 
+// Promise: RD24
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_on_a_cluster_is_acknowledged_by_the_replicas_of_its_node() {
     let cluster = RedisCluster::start(3, 1);
@@ -75,6 +76,7 @@ async fn a_grant_on_a_cluster_is_acknowledged_by_the_replicas_of_its_node() {
     granted(take(&redis, &claim(&names[0])).await.unwrap());
 }
 
+// Promise: RD24
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_on_a_cluster_survives_the_failover_to_a_replica_that_has_acknowledged_it() {
     let cluster = RedisCluster::start(3, 1);

@@ -12,6 +12,7 @@ use crate::help::{SOON, backend, claim, fences, lock_user_url, member, notifier,
 
 const SHORT: Duration = Duration::from_millis(200);
 
+// Promise: RD8
 #[tokio::test]
 async fn a_full_server_refuses_only_claims_and_registrations() {
     let server = RedisServer::start();
@@ -29,6 +30,7 @@ async fn a_full_server_refuses_only_claims_and_registrations() {
     fences(&redis, &claim("new")).await;
 }
 
+// Promise: RD9
 #[tokio::test]
 async fn a_master_that_became_a_replica_refuses_every_verb_with_the_reason() {
     let server = RedisServer::start();
@@ -41,6 +43,7 @@ async fn a_master_that_became_a_replica_refuses_every_verb_with_the_reason() {
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
 }
 
+// Promise: RD9
 #[tokio::test]
 async fn a_server_that_accepts_no_writes_refuses_every_verb_and_loses_nothing() {
     let server = RedisServer::start();
@@ -63,6 +66,7 @@ async fn a_server_that_accepts_no_writes_refuses_every_verb_and_loses_nothing() 
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
 }
 
+// Promise: RD7
 #[tokio::test]
 async fn a_renewal_succeeds_after_a_server_has_slept_or_paused_its_clients() {
     let server = RedisServer::start();

@@ -35,6 +35,7 @@ impl Pair {
     }
 }
 
+// Promise: RD9
 #[tokio::test]
 async fn a_server_that_has_become_a_replica_is_left_for_the_new_master() {
     let pair = Pair::start();
@@ -59,6 +60,7 @@ async fn a_server_that_has_become_a_replica_is_left_for_the_new_master() {
 
 /// The address leads to a replica all the time. Each call gets the answer of the server, also while the client connects
 /// again, and the client does not connect all the time.
+// Promise: RD9
 #[tokio::test]
 async fn a_server_that_stays_a_replica_answers_each_call_and_gets_few_connections() {
     let pair = Pair::start();

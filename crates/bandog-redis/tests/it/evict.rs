@@ -11,6 +11,7 @@ use crate::{
     layout::subscriber,
 };
 
+// Promise: RD12
 #[tokio::test]
 async fn an_eviction_frees_notifies_and_keeps_the_token() {
     let server = RedisServer::start();

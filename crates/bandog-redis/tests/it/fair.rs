@@ -59,6 +59,7 @@ pub(crate) async fn ahead(redis: &Redis, claim: &Claim) -> Option<u32> {
     }
 }
 
+// Promise: X5
 #[tokio::test]
 async fn the_queue_is_a_list_and_a_sorted_set_with_deadlines() {
     let server = RedisServer::start();
@@ -245,6 +246,7 @@ async fn clients_that_lose_their_connections_cost_one_place_in_total() {
     guard.release().await.unwrap();
 }
 
+// Promise: X6
 #[tokio::test]
 async fn waiters_of_redisson_are_removed_at_their_deadlines() {
     let server = RedisServer::start();

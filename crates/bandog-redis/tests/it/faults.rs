@@ -38,6 +38,7 @@ async fn a_call_is_repeated_after_the_server_has_lost_the_scripts() {
     }
 }
 
+// Promise: RD6
 #[tokio::test]
 async fn a_restart_without_data_raises_the_epoch_and_loses_the_hold() {
     let server = RedisServer::start();
@@ -117,6 +118,7 @@ async fn a_server_that_closes_every_connection_is_dialled_with_backoff() {
     assert!(dials as f64 <= 20.0 * seconds, "{dials} in {seconds} s");
 }
 
+// Promise: RD7
 #[tokio::test]
 async fn a_request_without_an_answer_is_applied_later_and_can_be_repeated() {
     let server = RedisServer::start();

@@ -50,6 +50,7 @@ async fn a_repeated_claim_has_the_same_fences_and_a_fresh_ttl() {
     assert_eq!(server.hash("k").len(), 1);
 }
 
+// Promise: RD3
 #[tokio::test]
 async fn fences_rise_after_any_loss_of_data() {
     let server = RedisServer::start();
@@ -110,6 +111,7 @@ async fn a_small_or_negative_token_is_overtaken_by_the_clock() {
     }
 }
 
+// Promise: RD3
 #[tokio::test]
 async fn a_token_that_cannot_be_incremented_is_corrupt_and_no_hold_is_left() {
     let server = RedisServer::start();

@@ -29,6 +29,7 @@ async fn refused_for(redis: &Redis, claim: &Claim) -> Duration {
     }
 }
 
+// Promise: X6
 #[tokio::test]
 async fn a_reader_of_redisson_without_a_key_keeps_writers_out_until_the_hash_expires() {
     let server = RedisServer::start();

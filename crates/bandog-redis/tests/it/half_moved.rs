@@ -186,34 +186,40 @@ async fn half_moved(kinds: Kinds) {
 pub(crate) const PERMIT: Kind = Kind::Permits { take: NonZeroU32::MIN, of: NonZeroU32::new(2).unwrap() };
 const BOTH_PERMITS: Kind = Kind::Permits { take: NonZeroU32::new(2).unwrap(), of: NonZeroU32::new(2).unwrap() };
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mutex_on_two_nodes_has_one_holder() {
     half_moved(Kinds { query: "", holders: &[Kind::Mutex], other: Kind::Mutex, keys: 3, rare: None }).await;
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_string_on_two_nodes_has_one_holder() {
     half_moved(Kinds { query: "?layout=setnx", holders: &[Kind::Mutex], other: Kind::Mutex, keys: 3, rare: None })
         .await;
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fair_mutex_on_two_nodes_has_one_holder() {
     let rare = Some((&["SET", ""][..], "bandog:stayed:"));
     half_moved(Kinds { query: "", holders: &[Kind::Fair], other: Kind::Fair, keys: 7, rare }).await;
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_on_two_nodes_are_not_taken_for_dead() {
     half_moved(Kinds { query: "", holders: &[Kind::Read; 2], other: Kind::Write, keys: 7, rare: None }).await;
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_on_two_nodes_keeps_readers_out() {
     let rare = Some((&["HSET", "957c1da6-54c9-4017-93c7-a4ef987df61c:1", "1"][..], "bandog:held:"));
     half_moved(Kinds { query: "", holders: &[Kind::Write], other: Kind::Write, keys: 5, rare }).await;
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_semaphore_on_two_nodes_keeps_its_limit() {
     let rare = Some((&["SET", "9"][..], "bandog:limit:"));
@@ -221,6 +227,7 @@ async fn a_semaphore_on_two_nodes_keeps_its_limit() {
 }
 
 /// A pass can be stopped in the middle. Then it is repeated, and no permit is lost.
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pass_on_two_nodes_loses_no_permit() {
     let semaphore = Some((&["SET", "9"][..], "bandog:limit:"));
@@ -286,6 +293,7 @@ async fn a_lock_on_two_nodes_is_shown_with_its_fence() {
 }
 
 /// An eviction of a lock that is held never reports that the lock is free.
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn an_eviction_on_two_nodes_is_refused_or_done() {
     let cluster = RedisCluster::start(3, 0);
@@ -316,6 +324,7 @@ async fn an_eviction_on_two_nodes_is_refused_or_done() {
 }
 
 /// `forget` never reports that no key is left while one of the two nodes has a key.
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_on_two_nodes_is_forgotten_whole_or_not_at_all() {
     let cluster = RedisCluster::start(3, 0);
@@ -370,6 +379,7 @@ async fn a_lock_on_two_nodes_is_forgotten_whole_or_not_at_all() {
     }
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_semaphore_on_two_nodes_keeps_its_limit() {
     let rare = Some((&["SET", "9"][..], "bandog:limit:"));

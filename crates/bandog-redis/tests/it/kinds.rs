@@ -52,6 +52,7 @@ fn denied<T: std::fmt::Debug>(answer: Result<T, Error>, verb: &str, context: &st
     assert!(!error.maybe_applied(), "{context}: {error}");
 }
 
+// Promise: RD19
 #[tokio::test]
 async fn the_documented_rights_are_enough_for_all_kinds() {
     let server = RedisServer::start();
@@ -75,6 +76,7 @@ async fn the_documented_rights_are_enough_for_all_kinds() {
     redis.set_limit(&claim("new").key, NonZeroU32::new(7).unwrap()).await.unwrap();
 }
 
+// Promise: RD19
 #[tokio::test]
 async fn a_claim_that_lacks_one_right_leaves_nothing_behind() {
     let (server, redis) = limited();
@@ -123,6 +125,7 @@ async fn a_claim_that_may_not_use_one_of_its_keys_leaves_nothing_behind() {
     }
 }
 
+// Promise: RD19
 #[tokio::test]
 async fn a_refused_claim_that_lacks_one_right_gets_no_place() {
     let (server, redis) = limited();
@@ -186,6 +189,7 @@ async fn a_release_or_renewal_that_lacks_one_right_changes_nothing() {
     }
 }
 
+// Promise: RD8
 #[tokio::test]
 async fn a_full_server_refuses_claims_and_accepts_releases() {
     let server = RedisServer::start();

@@ -109,6 +109,7 @@ async fn a_latch_of_redisson_that_was_left_at_0_is_open_but_exists() {
     assert_eq!(redis.latch_count(&key("plain")).await.unwrap(), i64::MAX.unsigned_abs());
 }
 
+// Promise: CL3
 #[tokio::test]
 async fn operations_are_forgotten_after_their_time() {
     let server = RedisServer::start();
@@ -137,6 +138,7 @@ async fn operations_are_forgotten_after_their_time() {
 }
 
 /// The scan finds latches between other keys, and does not take other numbers for latches.
+// Promise: CL9
 #[tokio::test]
 async fn latches_are_listed_beside_other_keys() {
     let server = RedisServer::start();
@@ -172,6 +174,7 @@ async fn latches_are_listed_beside_other_keys() {
     assert_eq!(listed(limited.list_latches(&Pattern::all()).await.unwrap()), [("plain".to_owned(), 2)]);
 }
 
+// Promise: CL7
 #[tokio::test]
 async fn a_key_that_is_not_a_latch_is_denied_and_never_changed() {
     let server = RedisServer::start();
@@ -262,6 +265,7 @@ async fn a_user_that_may_not_publish_or_subscribe_can_use_latches() {
     assert_eq!(change(&redis, &down("k", 1)).await, answer(true, 0));
 }
 
+// Promise: CL2
 #[tokio::test]
 async fn a_subscriber_is_notified_of_messages_of_redisson() {
     let (server, redis) = limited();

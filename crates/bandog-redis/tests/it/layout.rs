@@ -18,6 +18,7 @@ const NAMES: [(&str, &str, &str); 7] = [
     ("{}x", "redisson_lock_token:{}x", "redisson_lock__channel:{}x"),
 ];
 
+// Promise: RD2
 #[tokio::test]
 async fn a_hold_is_a_hash_with_a_ttl_and_its_token_has_no_ttl() {
     let server = RedisServer::start();
@@ -38,6 +39,7 @@ async fn a_hold_is_a_hash_with_a_ttl_and_its_token_has_no_ttl() {
     }
 }
 
+// Promise: RD4
 #[tokio::test]
 async fn a_release_publishes_0_on_the_channel() {
     let server = RedisServer::start();

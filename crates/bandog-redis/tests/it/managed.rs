@@ -89,6 +89,7 @@ async fn says_what_it_cannot_know(url: &str, refused: &[&str]) {
     }
 }
 
+// Promise: RD25
 #[tokio::test]
 async fn locks_work_on_a_server_without_the_commands_that_services_remove() {
     let all = REFUSED.map(|command| vec![command]).into_iter().chain([REFUSED.to_vec()]);
@@ -100,6 +101,7 @@ async fn locks_work_on_a_server_without_the_commands_that_services_remove() {
     }
 }
 
+// Promise: RD25
 #[tokio::test]
 async fn locks_work_for_a_user_without_the_rights_that_services_deny() {
     let server = RedisServer::start();

@@ -69,6 +69,7 @@ fn no_message(subscription: &mut RawRedis) {
     subscription.set_patience(SOON).unwrap();
 }
 
+// Promise: RD23
 #[tokio::test]
 async fn the_number_and_the_messages_are_those_of_redisson() {
     let server = RedisServer::start();
@@ -107,6 +108,7 @@ async fn the_number_and_the_messages_are_those_of_redisson() {
 }
 
 /// A client repeats a step if its answer was lost.
+// Promise: RD23
 #[tokio::test]
 async fn repeated_steps_count_once() {
     let server = RedisServer::start();
@@ -152,6 +154,7 @@ async fn permits_of_java_count_and_ours_are_seen_by_java() {
 }
 
 /// The next claim of bandog returns the permits of our dead clients. Nothing returns the permits of a dead Java client.
+// Promise: RD23
 #[tokio::test]
 async fn permits_of_our_dead_clients_return_with_our_next_claim() {
     let server = RedisServer::start();
@@ -266,6 +269,7 @@ async fn other_data_and_semaphores_with_leases_stay_unchanged() {
 }
 
 /// A missing right makes no permits, and loses none.
+// Promise: RD23
 #[tokio::test]
 async fn a_missing_right_changes_no_number() {
     let server = RedisServer::start();

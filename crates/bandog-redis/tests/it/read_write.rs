@@ -44,6 +44,7 @@ fn java_reads(server: &RedisServer, ms: &str) {
     server.cmd(&["PEXPIRE", "k", ms]);
 }
 
+// Promise: X5
 #[tokio::test]
 async fn a_reader_is_a_field_and_a_key_of_its_own() {
     let server = RedisServer::start();
@@ -80,6 +81,7 @@ async fn a_reader_is_a_field_and_a_key_of_its_own() {
     }
 }
 
+// Promise: X5
 #[tokio::test]
 async fn a_writer_is_a_field_whose_name_ends_with_write() {
     let server = RedisServer::start();
@@ -152,6 +154,7 @@ async fn each_reader_gets_its_own_fences_again() {
     assert_eq!(granted(take(&redis, &first).await.unwrap()), new);
 }
 
+// Promise: X7
 #[tokio::test]
 async fn a_renewal_restores_the_ttl_that_redisson_has_lowered() {
     let server = RedisServer::start();
@@ -207,6 +210,7 @@ async fn a_waiting_writer_has_a_place_that_keeps_readers_out() {
     assert_eq!(server.cmd(&["EXISTS", "bandog:writers:{k}"]).int(), 0);
 }
 
+// Promise: X6
 #[tokio::test]
 async fn holds_of_redisson_are_respected() {
     let server = RedisServer::start();

@@ -13,6 +13,7 @@ use crate::{
 
 const SHORT: Duration = Duration::from_millis(500);
 
+// Promise: RD14
 #[tokio::test]
 async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_value() {
     let server = RedisServer::start();
@@ -57,6 +58,7 @@ async fn a_swap_on_a_breaking_connection_is_immediately_ambiguous() {
     assert_eq!(names.len(), 1000);
 }
 
+// Promise: RD14
 #[tokio::test]
 async fn a_swap_that_is_not_answered_during_a_pause_is_done_after_the_pause() {
     let server = RedisServer::start();
@@ -74,6 +76,7 @@ async fn a_swap_that_is_not_answered_during_a_pause_is_done_after_the_pause() {
     }
 }
 
+// Promise: RD15, RS3
 #[tokio::test]
 async fn a_restart_loses_records_that_were_not_persisted() {
     let (forgets, keeps) = (RedisServer::start(), RedisServer::start_with(&["--appendonly", "yes"]));
@@ -96,6 +99,7 @@ async fn a_restart_loses_records_that_were_not_persisted() {
     }
 }
 
+// Promise: RS3
 #[tokio::test]
 async fn an_append_only_file_that_is_always_synced_keeps_every_answered_swap() {
     let server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
@@ -109,6 +113,7 @@ async fn an_append_only_file_that_is_always_synced_keeps_every_answered_swap() {
     }
 }
 
+// Promise: RD15, RS4
 #[tokio::test]
 async fn versions_rise_after_a_failover_that_lost_the_latest_swaps() {
     let (master, replica) = (RedisServer::start(), RedisServer::start());
@@ -132,6 +137,7 @@ async fn versions_rise_after_a_failover_that_lost_the_latest_swaps() {
     assert!(create(&promoted, "other", "promoted").await > other);
 }
 
+// Promise: RD16
 #[tokio::test]
 async fn a_full_server_refuses_new_values_and_accepts_deletions() {
     let server = RedisServer::start();
@@ -159,6 +165,7 @@ async fn a_full_server_refuses_new_values_and_accepts_deletions() {
     must_swap(&redis, &from("r", version, "two")).await;
 }
 
+// Promise: RD16
 #[tokio::test]
 async fn a_server_that_accepts_no_writes_can_be_read() {
     let server = RedisServer::start();

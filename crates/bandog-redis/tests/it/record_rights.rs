@@ -39,6 +39,7 @@ async fn the_documented_rights_are_enough_for_records() {
     assert_eq!(must_swap(&redis, &deletion("r", version)).await, None);
 }
 
+// Promise: RD13
 #[tokio::test]
 async fn a_swap_that_lacks_one_right_changes_nothing() {
     let (server, redis) = limited();

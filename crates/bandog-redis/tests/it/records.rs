@@ -86,6 +86,7 @@ async fn a_swap_from_another_version_returns_the_present_record() {
     assert_eq!(server.keys(), [RECORD, INDEX]);
 }
 
+// Promise: RD13
 #[tokio::test]
 async fn conditions_are_checked_in_their_order_and_change_nothing() {
     let server = RedisServer::start();
@@ -163,6 +164,7 @@ async fn the_first_version_is_the_servers_time_and_the_next_is_never_lower() {
     assert_eq!(server.cmd(&["EXISTS", HISTORY]).int(), 0);
 }
 
+// Promise: RD15
 #[tokio::test]
 async fn versions_rise_after_any_loss_of_data() {
     let server = RedisServer::start();
@@ -189,6 +191,7 @@ async fn versions_rise_after_any_loss_of_data() {
     next(&redis).await;
 }
 
+// Promise: RD13
 #[tokio::test]
 async fn bad_records_do_not_stop_the_swaps_and_reads_of_others() {
     let server = RedisServer::start();

@@ -58,6 +58,7 @@ impl Pair {
     }
 }
 
+// Promise: RD24
 #[tokio::test]
 async fn a_grant_and_a_renewal_are_answered_after_the_replica_has_them() {
     let pair = Pair::start();
@@ -83,6 +84,7 @@ async fn a_grant_and_a_renewal_are_answered_after_the_replica_has_them() {
     assert!(pair.master.pttl("bandog:ack") > 0);
 }
 
+// Promise: RD24
 #[tokio::test]
 async fn without_an_acknowledgement_each_kind_is_refused_and_other_calls_are_not_delayed() {
     let pair = Pair::start();
@@ -118,6 +120,7 @@ async fn without_an_acknowledgement_each_kind_is_refused_and_other_calls_are_not
     }
 }
 
+// Promise: RD24
 #[tokio::test]
 async fn a_renewal_without_an_acknowledgement_has_no_answer() {
     let pair = Pair::start();
@@ -135,6 +138,7 @@ async fn a_renewal_without_an_acknowledgement_has_no_answer() {
 }
 
 /// A full server refuses new keys and accepts renewals. So the write of a round must not be refused either.
+// Promise: RD8
 #[tokio::test]
 async fn renewals_at_the_memory_limit_are_acknowledged() {
     let pair = Pair::start();
@@ -170,6 +174,7 @@ async fn too_few_replicas_are_an_error_at_once() {
 
 /// The promise: if the acknowledged replica takes over, it has each lock that was granted. The machine of the master dies
 /// while claims are granted and 25 ms of replication are on their way.
+// Promise: RD24
 #[tokio::test]
 async fn the_acknowledged_replica_has_each_granted_lock() {
     let pair = Pair::start();
@@ -223,6 +228,7 @@ async fn grants_share_rounds() {
 }
 
 /// After a failover, the address leads to another server. Its replicas say nothing about the grants of the old server.
+// Promise: RD24
 #[tokio::test]
 async fn acknowledgements_of_another_server_do_not_count() {
     let (old, new) = (Pair::start(), Pair::start());
@@ -247,6 +253,7 @@ async fn acknowledgements_of_another_server_do_not_count() {
 
 /// A server that was a replica for a moment may have lost the grant, although it is the same server with the same
 /// connections.
+// Promise: RD24
 #[tokio::test]
 async fn acknowledgements_after_a_time_as_a_replica_do_not_count() {
     let pair = Pair::start();
@@ -296,6 +303,7 @@ async fn rights_that_acknowledgements_need_are_named() {
 }
 
 /// Through the engine: a call that waits tries until its limit, and leaves nothing behind.
+// Promise: RD24
 #[tokio::test]
 async fn a_client_hands_back_a_lock_that_no_replica_has() {
     let pair = Pair::start();

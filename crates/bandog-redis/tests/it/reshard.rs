@@ -18,6 +18,7 @@ use crate::{
     moves::{begin_move, end_move, keep_moving, move_keys, move_slot, two_nodes},
 };
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moved_slot_is_followed() {
     let cluster = RedisCluster::start(3, 0);
@@ -41,6 +42,7 @@ async fn a_moved_slot_is_followed() {
     assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }));
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_have_moved_are_asked_for_at_the_other_node() {
     let cluster = RedisCluster::start(3, 0);
@@ -62,6 +64,7 @@ async fn keys_that_have_moved_are_asked_for_at_the_other_node() {
     assert!(is_granted(&redis, &held).await);
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_whose_keys_are_being_moved_waits_for_the_end_of_the_move() {
     let cluster = RedisCluster::start(3, 0);
@@ -84,6 +87,7 @@ async fn a_claim_whose_keys_are_being_moved_waits_for_the_end_of_the_move() {
     assert!(matches!(waiting.await.unwrap().unwrap(), Verdict::Granted { .. }));
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pass_that_was_stopped_in_the_middle_is_repeated() {
     let cluster = RedisCluster::start(3, 0);
@@ -105,6 +109,7 @@ async fn a_pass_that_was_stopped_in_the_middle_is_repeated() {
     assert!(matches!(renew(&redis, &to_claim).await.unwrap(), Renewal::Extended { .. }));
 }
 
+// Promise: RC3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_moves_with_its_slot() {
     let cluster = RedisCluster::start(3, 0);
@@ -124,6 +129,7 @@ async fn a_subscription_moves_with_its_slot() {
 
 /// Each task increments a counter of its own name under a lock. The counters are in this process, so a lock that two
 /// tasks hold, or a lock that is lost without notice, leaves a wrong sum.
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_live_reshard_loses_and_doubles_no_lock() {
     let cluster = RedisCluster::start(3, 0);
@@ -171,6 +177,7 @@ async fn a_live_reshard_loses_and_doubles_no_lock() {
     drop(cluster);
 }
 
+// Promise: RC4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_master_is_replaced() {
     // Without full coverage, the other nodes serve their slots also if the failover takes longer than their node timeout.
@@ -204,6 +211,7 @@ async fn a_killed_master_is_replaced() {
     assert!(matches!(release(&redis, &held[0]).await.unwrap(), Released::Freed { .. }));
 }
 
+// Promise: RC1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_does_not_answer_delays_only_its_own_locks() {
     let cluster = RedisCluster::start(3, 0);
@@ -226,6 +234,7 @@ async fn a_node_that_does_not_answer_delays_only_its_own_locks() {
 }
 
 /// Records of one prefix, and the lock that their swaps require, are on one node.
+// Promise: RC6
 #[tokio::test(flavor = "multi_thread")]
 async fn the_records_of_a_prefix_are_on_one_node() {
     use bandog_core::{Holding, Pattern, Records, Swap, Swapped};
@@ -265,6 +274,7 @@ async fn the_records_of_a_prefix_are_on_one_node() {
 
 /// The notification for a fair waiter goes through the node of the name. The backends do not poll, so a waiter learns of the
 /// release from the notification only.
+// Promise: RC3
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_of_all_clients_are_woken() {
     let cluster = RedisCluster::start(3, 0);

@@ -86,6 +86,7 @@ async fn hold<S>(guard: &Guard<S>, holders: &AtomicI64, most: i64) {
     holders.fetch_sub(1, SeqCst);
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn fair_mutexes_on_moving_slots_have_one_holder() {
     let (cluster, turns) = (RedisCluster::start(3, 0), Turns::default());
@@ -114,6 +115,7 @@ async fn fair_mutexes_on_moving_slots_have_one_holder() {
 
 /// A writer waits all the time, so a reader that is taken for dead lets it in at once. A reader counts as one holder, and
 /// a writer as all of them.
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_on_moving_slots_keep_writers_out() {
     const ALL: i64 = 1000;
@@ -156,6 +158,7 @@ async fn readers_on_moving_slots_keep_writers_out() {
     reshard(cluster, turns, tasks).await;
 }
 
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn semaphores_on_moving_slots_keep_their_limit() {
     const LIMIT: u32 = 3;
@@ -186,6 +189,7 @@ async fn semaphores_on_moving_slots_keep_their_limit() {
 }
 
 /// In each round, each task counts the latch down once, and then waits. So the latch opens when all of them have done so.
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn latches_on_moving_slots_count_each_operation_once() {
     const TASKS: u64 = 4;
@@ -223,6 +227,7 @@ async fn latches_on_moving_slots_count_each_operation_once() {
 }
 
 /// Each task increments the number in a record. So each swap that is done adds one, and its version is the only one.
+// Promise: RC2
 #[tokio::test(flavor = "multi_thread")]
 async fn records_on_moving_slots_lose_no_swap() {
     let (cluster, turns) = (RedisCluster::start(3, 0), Turns::default());

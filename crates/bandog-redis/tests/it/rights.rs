@@ -97,6 +97,7 @@ async fn the_documented_rights_are_enough_for_locks() {
     assert!(matches!(release(&redis, &second).await.unwrap(), Released::Freed { others: Some(0) }));
 }
 
+// Promise: RD10
 #[tokio::test]
 async fn a_claim_that_lacks_one_right_leaves_nothing_behind() {
     let (server, redis) = limited();
@@ -132,6 +133,7 @@ async fn a_pass_that_lacks_one_right_does_not_give_the_lock_to_the_new_owner() {
     }
 }
 
+// Promise: RD10
 #[tokio::test]
 async fn a_release_or_renewal_that_lacks_one_right_changes_nothing() {
     let (server, redis) = limited();
@@ -281,6 +283,7 @@ async fn a_retry_for_the_allowed_keys_has_only_the_remaining_time() {
     assert_eq!(server.calls("evalsha"), 2 + 1, "expected two claims, and the renewal of the allowed key");
 }
 
+// Promise: RD4
 #[tokio::test]
 async fn a_user_that_may_not_subscribe_gets_a_silent_subscription_and_one_warning() {
     let (server, redis) = limited();

@@ -263,11 +263,13 @@ async fn a_semaphore_follows_the_rules() {
     random_steps(true, permits).await;
 }
 
+// Promise: RD23
 #[tokio::test]
 async fn a_plain_semaphore_follows_the_rules() {
     random_steps_in("?semaphores=plain", true, permits).await;
 }
 
+// Promise: RD21
 #[tokio::test]
 async fn a_mutex_that_is_a_string_follows_the_rules() {
     random_steps_in("?layout=setnx", false, |_| Kind::Mutex).await;

@@ -34,6 +34,7 @@ fn java_holds(server: &RedisServer, until: &str) {
     server.cmd(&["ZADD", "{k}:timeout", until, "java-permit-0001"]);
 }
 
+// Promise: X5
 #[tokio::test]
 async fn permits_are_a_number_and_a_sorted_set_with_times() {
     let server = RedisServer::start();
@@ -80,6 +81,7 @@ async fn permits_are_a_number_and_a_sorted_set_with_times() {
     }
 }
 
+// Promise: X6
 #[tokio::test]
 async fn permits_of_redisson_count_and_expire() {
     let server = RedisServer::start();
@@ -118,6 +120,7 @@ async fn expired_permits_are_returned_by_their_release_or_by_the_next_claim() {
     assert_eq!(server.cmd(&["HKEYS", "bandog:held:{k}"]).texts(), [all.id.to_string()]);
 }
 
+// Promise: RD20
 #[tokio::test]
 async fn a_lost_number_is_computed_from_the_limit_and_the_permits_that_are_taken() {
     let server = RedisServer::start();

@@ -28,6 +28,7 @@ async fn renewed_twice(server: &RedisServer, name: &str) {
     }
 }
 
+// Promise: SE2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_lock_survives_an_orderly_failover() {
     let watched = Watched::start();
@@ -42,6 +43,7 @@ async fn a_held_lock_survives_an_orderly_failover() {
     client.close().await.unwrap();
 }
 
+// Promise: SE1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_the_lock_after_the_master_was_killed() {
     let watched = Watched::start();
@@ -70,6 +72,7 @@ async fn a_waiter_gets_the_lock_after_the_master_was_killed() {
 }
 
 /// The replica has not got the lock. So the failover loses it, and the holder is notified.
+// Promise: SE3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_the_new_master_does_not_have_is_reported_as_lost() {
     let watched = Watched::start();
@@ -91,6 +94,7 @@ async fn a_lock_that_the_new_master_does_not_have_is_reported_as_lost() {
 
 /// The replica has the locks and has not got their releases. Without a repetition of the releases, the locks would stay held
 /// until their ttl ends.
+// Promise: SE9
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_that_the_new_master_does_not_have_are_sent_again() {
     let watched = Watched::start();
@@ -116,6 +120,7 @@ async fn releases_that_the_new_master_does_not_have_are_sent_again() {
     client.close().await.unwrap();
 }
 
+// Promise: SE1
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_lock_and_inspection_work_before_and_after_a_failover() {
     let watched = Watched::start();

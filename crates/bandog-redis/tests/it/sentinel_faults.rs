@@ -32,6 +32,7 @@ async fn grants_on_the_replica(watched: &Watched, redis: &Redis, name: &str) {
 
 /// The old master and one sentinel are cut off from the others, and the clients reach all of them. The old master still
 /// grants locks, and its sentinel still names it.
+// Promise: SE4, SE7
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_leave_the_old_master_although_one_sentinel_is_cut_off_with_it() {
     let watched = Watched::separable(with_password());
@@ -62,6 +63,7 @@ async fn clients_leave_the_old_master_although_one_sentinel_is_cut_off_with_it()
 }
 
 /// A sentinel that continues after a stop names the old master until it receives a message of the others.
+// Promise: SE7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sentinel_that_was_stopped_during_the_failover_is_not_believed() {
     let watched = Watched::start();
@@ -86,6 +88,7 @@ async fn a_sentinel_that_was_stopped_during_the_failover_is_not_believed() {
     assert_eq!(*redis.profile().epoch.borrow(), epoch, "the connection is the same");
 }
 
+// Promise: SE7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_machine_that_one_sentinel_names_is_not_waited_for() {
     let watched = Watched::separable(RedisServer::start_on_machine(&["--requirepass", "bone"]));
@@ -139,6 +142,7 @@ impl Counted {
 
 /// With a discovery for each connection to the master, one client made 21 connections in a second, and eight clients with
 /// subscriptions made 262.
+// Promise: SE8
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_keep_their_connections_to_sentinels_while_there_is_no_master() {
     let counted = Counted::start();
@@ -161,6 +165,7 @@ async fn clients_keep_their_connections_to_sentinels_while_there_is_no_master() 
     assert_eq!(counted.accepted(), 3 * 8);
 }
 
+// Promise: SE8
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_has_one_connection_to_each_sentinel_and_closes_it_at_the_end() {
     let counted = Counted::start();
@@ -174,6 +179,7 @@ async fn a_client_has_one_connection_to_each_sentinel_and_closes_it_at_the_end()
 }
 
 /// A client that repeats a login might be locked out. So after a refusal, a sentinel is asked when a call needs it.
+// Promise: SE6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_login_at_the_sentinels_is_repeated_by_the_next_call_only() {
     let counted = Counted::start();

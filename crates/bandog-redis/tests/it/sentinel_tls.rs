@@ -24,6 +24,7 @@ fn start(authority: &Authority) -> Watched {
     watched
 }
 
+// Promise: SE6
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_work_over_tls_before_and_after_a_failover() {
     let authority = Authority::new("shop");
@@ -51,6 +52,7 @@ async fn locks_work_over_tls_before_and_after_a_failover() {
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
 }
 
+// Promise: SE6
 #[tokio::test(flavor = "multi_thread")]
 async fn each_wrong_login_and_certificate_is_named() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));

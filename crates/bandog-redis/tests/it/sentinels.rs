@@ -149,6 +149,7 @@ async fn locks_work_and_the_store_is_named_without_a_password() {
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
 }
 
+// Promise: SE1
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orderly_failover_keeps_the_holds_and_the_subscriptions() {
     let watched = Watched::start();
@@ -172,6 +173,7 @@ async fn an_orderly_failover_keeps_the_holds_and_the_subscriptions() {
     eventually_async(FAILOVER, async || notified() > before).await;
 }
 
+// Promise: SE1
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_work_soon_after_the_master_was_killed() {
     let watched = Watched::start();
@@ -188,6 +190,7 @@ async fn locks_work_soon_after_the_master_was_killed() {
 }
 
 /// The connection to the stopped master stays open, so only the sentinels can report that another server is the master.
+// Promise: SE4
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_work_soon_after_the_master_was_stopped_and_stay_there_when_it_continues() {
     let watched = Watched::start();
@@ -213,6 +216,7 @@ async fn locks_work_soon_after_the_master_was_stopped_and_stay_there_when_it_con
     assert_eq!(*redis.profile().epoch.borrow(), epoch, "the connection is the same");
 }
 
+// Promise: SE1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_fails_is_left() {
     let watched = Watched::of(RedisServer::start_on_machine(&[]), None);
@@ -224,6 +228,7 @@ async fn a_machine_that_fails_is_left() {
 }
 
 /// Without its sentinels, a client cannot know that the connection to a former master is wrong. The replies show it.
+// Promise: SE5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_has_become_a_replica_is_left() {
     let watched = Watched::start();
@@ -248,6 +253,7 @@ async fn a_master_that_has_become_a_replica_is_left() {
     eventually_async(FAILOVER, async || take(&redis, &refused).await).await;
 }
 
+// Promise: SE6
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_that_are_dead_or_stopped_are_skipped() {
     let watched = Watched::start();
@@ -270,6 +276,7 @@ async fn sentinels_that_are_dead_or_stopped_are_skipped() {
 }
 
 /// The URL names one sentinel. The client asks the others after this one has ended.
+// Promise: SE6
 #[tokio::test(flavor = "multi_thread")]
 async fn the_other_sentinels_are_found() {
     let watched = Watched::start();
@@ -343,6 +350,7 @@ async fn a_sentinel_with_two_addresses_is_asked_once() {
     assert!(!refused.contains("client"), "{refused}");
 }
 
+// Promise: SE6
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_name_what_each_sentinel_has_answered() {
     let watched = Watched::start();
@@ -370,6 +378,7 @@ async fn errors_name_what_each_sentinel_has_answered() {
     assert!(error.to_string().contains("write USER:PASSWORD@ directly after ://"), "{error}");
 }
 
+// Promise: SE6
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_can_require_a_login() {
     let watched = Watched::of(RedisServer::start_with(&["--requirepass", "bone"]), Some("watch"));

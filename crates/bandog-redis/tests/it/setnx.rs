@@ -60,6 +60,7 @@ fn is_busy(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Busy { .. })
 }
 
+// Promise: RD21
 #[tokio::test]
 async fn a_hold_is_a_string_with_a_ttl_and_a_release_deletes_it() {
     let server = RedisServer::start();
@@ -122,6 +123,7 @@ async fn a_pass_replaces_the_value_without_a_notification() {
 }
 
 /// Neither side takes, releases or extends a hold of the other side.
+// Promise: RD21
 #[tokio::test]
 async fn a_hand_written_lock_and_ours_exclude_each_other() {
     let server = RedisServer::start();
@@ -150,6 +152,7 @@ async fn a_hand_written_lock_and_ours_exclude_each_other() {
     assert_eq!(busy, Verdict::Busy { retry_after: Duration::from_secs(1), ahead: None });
 }
 
+// Promise: RD21
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_counter_under_hand_written_locks_and_ours_loses_no_addition() {
     const TURNS: u64 = 150;
@@ -202,6 +205,7 @@ async fn a_counter_under_hand_written_locks_and_ours_loses_no_addition() {
 }
 
 /// The other side publishes nothing, so our waiter finds the release with a poll.
+// Promise: RD21
 #[tokio::test]
 async fn a_waiter_gets_the_lock_after_a_release_without_a_message() {
     let server = RedisServer::start();
@@ -288,6 +292,7 @@ async fn a_swap_and_a_read_see_whether_the_owner_holds_the_string() {
     assert_eq!(swap_one(&redis, &swap).await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
+// Promise: RD21
 #[tokio::test]
 async fn only_mutexes_have_handles_and_the_refusal_names_the_layout() {
     let server = RedisServer::start();
@@ -311,6 +316,7 @@ async fn only_mutexes_have_handles_and_the_refusal_names_the_layout() {
 }
 
 /// The fence is a number in a key of ours. If it cannot be written, there is no hold.
+// Promise: RD22
 #[tokio::test]
 async fn without_a_fence_a_claim_is_refused_and_writes_nothing() {
     let server = RedisServer::start();

@@ -19,6 +19,7 @@ use tokio::{task::JoinHandle, time};
 
 use crate::help::{TTL, at, backend, claim, fences, release, renew, take};
 
+// Promise: L13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_may_not_subscribe_is_served() {
     for clients in [1, 2, 4] {
@@ -59,6 +60,7 @@ async fn a_lock_with_the_name_of_the_starving_key_stays_unchanged() {
 }
 
 /// The starving key and the offer expire. A full server does not prevent the release of a lock.
+// Promise: L13
 #[tokio::test]
 async fn the_starving_key_and_an_offer_expire() {
     let server = RedisServer::start();
@@ -76,6 +78,7 @@ async fn the_starving_key_and_an_offer_expire() {
 }
 
 /// A user without the right to use the starving key can take locks.
+// Promise: L13
 #[tokio::test]
 async fn locks_need_no_right_for_the_starving_key() {
     let server = RedisServer::start();

@@ -105,6 +105,7 @@ async fn a_subscription_without_an_answer_is_ended() {
     drop((keep, subscription));
 }
 
+// Promise: RD5
 #[tokio::test]
 async fn after_a_broken_connection_every_subscriber_is_subscribed_again_and_notified() {
     let server = RedisServer::start();

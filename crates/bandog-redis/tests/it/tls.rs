@@ -8,6 +8,7 @@ use rcgen::date_time_ymd;
 
 use crate::help::{SOON, at, claim, fences, notifier, release, renew, with_timeout};
 
+// Promise: RD17
 #[tokio::test]
 async fn locks_work_over_tls() {
     let authority = Authority::new("shop");
@@ -42,6 +43,7 @@ async fn each_of_many_steps_over_tls_is_answered() {
     assert!(renewals.iter().all(|renewal| matches!(renewal, Ok(Renewal::Extended { .. }))));
 }
 
+// Promise: RD17
 #[tokio::test]
 async fn a_server_of_an_untrusted_authority_is_refused() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
@@ -52,6 +54,7 @@ async fn a_server_of_an_untrusted_authority_is_refused() {
     refused(&format!("rediss://locks:PASSWORD@localhost:{port}"), "we refuse", "?ca=PATH").await;
 }
 
+// Promise: RD17
 #[tokio::test]
 async fn a_server_with_another_name_is_refused() {
     let authority = Authority::new("shop");

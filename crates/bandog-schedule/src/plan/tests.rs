@@ -123,12 +123,14 @@ fn a_tick_is_claimed_once_however_often_it_is_planned() {
     assert_eq!(job.state.counts.ok, 1);
 }
 
+// Promise: J2
 #[test]
 fn the_store_can_refuse_a_claim_before_its_tick() {
     let mut job = Fixture::every_second(Overlap::Skip);
     assert_eq!(job.at(3, &[]).not_before, Some(T0 - 500));
 }
 
+// Promise: J3
 #[test]
 fn overlap_skip_records_overlapping_ticks_once() {
     let mut job = Fixture::every_second(Overlap::Skip);
@@ -180,6 +182,7 @@ fn overlap_replace_cancels_the_run_and_waits_for_its_end() {
     assert_eq!(job.running(), [2000]);
 }
 
+// Promise: J3
 #[test]
 fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
     let graced = |catch_up, window: u64, grace: u64| {
@@ -237,6 +240,7 @@ fn a_single_run_fires_once() {
     assert_eq!(job.at(1_000_000, &[]).starts, 0);
 }
 
+// Promise: J6
 #[test]
 fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
     let dead = holding(7);
@@ -339,6 +343,7 @@ fn deaths_of_a_finished_run_are_dropped() {
     assert_eq!((&job.state.deaths, job.state.streak), (&None, 0));
 }
 
+// Promise: J7
 #[test]
 fn an_end_after_the_takeover_changes_nothing() {
     let dead = holding(7);
@@ -589,6 +594,7 @@ fn a_record_reads_back_as_it_was_written() {
     assert!(JobState::read("{}", &Key::new("job/job").unwrap()).is_err());
 }
 
+// Promise: J6
 #[test]
 fn fences_rise_within_a_millisecond_and_with_a_clock_that_was_set_back() {
     let mut job = Fixture::every_second(Overlap::Skip);
@@ -701,6 +707,7 @@ fn a_fixed_delay_is_never_missed_and_a_single_run_neither() {
     }
 }
 
+// Promise: J3
 #[test]
 fn a_change_of_the_trigger_settles_the_ticks_that_were_due_and_loses_none() {
     let change = |setting: &dyn Fn(&mut Fixture)| {

@@ -76,6 +76,7 @@ fn a_damaged_period_gives_no_trigger() {
     }
 }
 
+// Promise: PG19
 #[test]
 fn a_record_contains_the_text_of_a_run_under_way_and_not_that_of_an_ended_run() {
     use crate::records::running_text;

@@ -3,6 +3,7 @@
 use bandog_core::ErrorKind;
 use bandog_schedule::{Scheduler, declared};
 
+// Promise: A6
 #[tokio::test]
 async fn a_program_without_declared_functions_gets_an_error() {
     assert!(declared().is_empty());

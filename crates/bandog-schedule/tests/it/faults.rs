@@ -40,6 +40,7 @@ fn each_once(ran: &Ran, at_least: usize) {
     assert!(ran.len() >= at_least, "{} of {at_least}", ran.len());
 }
 
+// Promise: J1
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_was_lost_runs_once() {
     let wire = Lossy::new(Memory::new(Clock::tokio()));
@@ -61,6 +62,7 @@ async fn a_claim_whose_answer_was_lost_runs_once() {
     assert_eq!((row.failed, row.lost, row.live.len()), (0, 0, 0));
 }
 
+// Promise: J1
 #[tokio::test(start_paused = true)]
 async fn a_wire_that_loses_a_tenth_of_everything_makes_no_tick_run_twice() {
     for seed in 0..10 {
@@ -79,6 +81,7 @@ async fn a_wire_that_loses_a_tenth_of_everything_makes_no_tick_run_twice() {
     }
 }
 
+// Promise: J1
 #[tokio::test(start_paused = true)]
 async fn slow_wires_of_different_length_make_no_tick_run_twice() {
     let store = Memory::new(Clock::tokio());
@@ -109,6 +112,7 @@ async fn many_claims_at_the_same_time_are_one_round_trip() {
     running.stop().await.unwrap();
 }
 
+// Promise: J11
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_down_fails_the_start_and_later_the_node_waits_for_it() {
     let wire = Lossy::new(Memory::new(Clock::tokio()));

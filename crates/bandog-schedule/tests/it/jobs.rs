@@ -435,6 +435,7 @@ async fn claimed_by_a_clock_that_was_ahead(site: &Site, name: &str) {
     assert!(matches!(client.records().swap(&[swap]).await.unwrap().each[..], [Ok(bandog_core::Swapped::Done(_))]));
 }
 
+// Promise: J9
 #[tokio::test(start_paused = true)]
 async fn a_future_watermark_is_set_back_and_the_history_records_it() {
     let site = Site::new();

@@ -41,6 +41,7 @@ fn run(tick: &str, began: &str, kind: Kind) -> (String, String, Kind) {
     (tick.to_owned(), began.to_owned(), kind)
 }
 
+// Promise: J20
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_waits_for_a_slot_is_late_whatever_its_window_is() {
     for catch_up in [CatchUp::Skip, CatchUp::Once] {
@@ -107,6 +108,7 @@ async fn of_the_ticks_that_pile_up_for_a_slot_as_many_run_as_the_overlap_policy_
     }
 }
 
+// Promise: J20
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_waits_for_a_slot_survives_the_death_and_the_stop_of_its_node() {
     for (after, is_crash) in [(10, true), (10, false), (120, true), (120, false)] {
@@ -127,6 +129,7 @@ async fn a_tick_that_waits_for_a_slot_survives_the_death_and_the_stop_of_its_nod
     }
 }
 
+// Promise: J20
 #[tokio::test(start_paused = true)]
 async fn another_node_with_a_free_slot_runs_a_tick_that_waits_here() {
     let mut test =
@@ -138,6 +141,7 @@ async fn another_node_with_a_free_slot_runs_a_tick_that_waits_here() {
     assert_eq!(runs(&test, "report"), [run("02:30", "03:50", Kind::Scheduled)], "an hour and twenty minutes late");
 }
 
+// Promise: J3
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_waits_runs_once_though_another_node_changes_the_expression() {
     for expression in ["0 30 2,5 * * ?", "0 45 2 * * ?"] {
@@ -157,6 +161,7 @@ async fn a_tick_that_waits_runs_once_though_another_node_changes_the_expression(
     }
 }
 
+// Promise: J3
 #[tokio::test(start_paused = true)]
 async fn a_gap_with_a_changed_expression_leaves_the_same_records_as_one_without() {
     for (catch_up, expression, caught) in [
@@ -198,6 +203,7 @@ async fn ticks_of_a_pause_are_skipped_and_not_run_when_the_expression_changes() 
     assert_eq!((row.ok, row.skipped, row.missed), (1, 3 + 3, 0), "{row:?}");
 }
 
+// Promise: J21
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_that_no_node_ran_is_overdue_and_runs_at_the_start() {
     let job = || {
@@ -222,6 +228,7 @@ async fn a_fixed_delay_that_no_node_ran_is_overdue_and_runs_at_the_start() {
     assert_eq!(test.runs().len(), 5, "a day is longer than the window");
 }
 
+// Promise: J21
 #[tokio::test(start_paused = true)]
 async fn an_initial_delay_and_a_single_run_that_no_node_was_alive_for_are_overdue() {
     let jobs = || {
@@ -240,6 +247,7 @@ async fn an_initial_delay_and_a_single_run_that_no_node_was_alive_for_are_overdu
     }
 }
 
+// Promise: J21
 #[tokio::test(start_paused = true)]
 async fn a_changed_delay_counts_from_the_end_of_the_last_run() {
     let job = |delay| vec![Job::fixed_delay("tidy", delay).run(async |_: Run| time::sleep(secs(30)).await)];
@@ -258,6 +266,7 @@ async fn a_changed_delay_counts_from_the_end_of_the_last_run() {
     assert_eq!(runs(&test, "tidy")[2..], [run("00:25", "00:25", Kind::Scheduled)]);
 }
 
+// Promise: J21
 #[tokio::test(start_paused = true)]
 async fn a_run_that_an_older_replica_ends_is_followed_by_the_new_delay() {
     let job = |delay| vec![Job::fixed_delay("tidy", delay).run(async |_: Run| time::sleep(secs(30)).await)];
@@ -287,6 +296,7 @@ async fn after_a_gap_catch_up_once_is_one_run() {
     assert_eq!(runs(&test, "tick")[2..], [run("06:00", "06:30", Kind::CatchUp)]);
 }
 
+// Promise: J25
 #[tokio::test(start_paused = true)]
 async fn a_dead_node_costs_a_frequent_job_fewer_ticks() {
     let explicit = || Job::fixed_rate("explicit", secs(5)).lease(secs(60));

@@ -37,6 +37,7 @@ async fn starts(
     started.lock().unwrap().clone()
 }
 
+// Promise: J12
 #[tokio::test(start_paused = true)]
 async fn a_fixed_rate_runs_overdue_ticks_back_to_back() {
     let started = starts(
@@ -89,6 +90,7 @@ async fn a_pool_of_one_runs_one_job_at_a_time_and_alternates_between_jobs() {
     assert!(started.windows(2).all(|two| two[0] != two[1]), "the jobs alternate: {started:?}");
 }
 
+// Promise: J10
 #[tokio::test(start_paused = true)]
 async fn a_panic_and_an_error_do_not_stop_the_schedule() {
     let runs = Arc::new(Mutex::new(0));

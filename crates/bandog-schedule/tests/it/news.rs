@@ -35,6 +35,7 @@ async fn two(job: impl Fn() -> Job + Send + Sync) -> TestScheduler {
     test
 }
 
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stops_hands_its_runs_over() {
     let mut test = two(long).await;
@@ -50,6 +51,7 @@ async fn a_node_that_stops_hands_its_runs_over() {
     assert!(runs[1].began.millisecond() - stopped.millisecond() < 6_000, "{runs:?}");
 }
 
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn commands_of_operators_reach_the_nodes_at_once() {
     let test = two(|| long().overlap(Overlap::Allow(2.try_into().unwrap()))).await;
@@ -81,6 +83,7 @@ async fn a_node_that_is_paused_claims_nothing_from_then_on() {
 }
 
 /// The notification comes last, so that a notified node finds all changes in one poll.
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn a_stop_notifies_after_its_last_change() {
     let store = Memory::new(Clock::tokio());
@@ -111,6 +114,7 @@ async fn a_stop_notifies_after_its_last_change() {
 }
 
 /// Other nodes need not know about a claim, so claims cause no notification.
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn claims_notify_no_node() {
     let store = Memory::new(Clock::tokio());
@@ -133,6 +137,7 @@ async fn claims_notify_no_node() {
 }
 
 /// There is a minimum interval between two polls, so a node does not poll once for each command.
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn many_commands_cause_few_polls() {
     let store = Memory::new(Clock::tokio());

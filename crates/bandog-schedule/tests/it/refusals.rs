@@ -19,6 +19,7 @@ fn with_body(job: Job) -> Job {
     job.run(async |_: Run| ())
 }
 
+// Promise: J18
 #[tokio::test(start_paused = true)]
 async fn each_wrong_value_is_an_error_with_the_jobs_name() {
     let second = Duration::from_secs(1);

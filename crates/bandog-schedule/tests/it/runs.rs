@@ -35,6 +35,7 @@ fn minutely() -> Job {
     Job::cron("job", "0 * * * * ?")
 }
 
+// Promise: J10
 #[tokio::test(start_paused = true)]
 async fn an_error_and_a_panic_are_failures_with_their_texts() {
     let failed = history(|| minutely().run(async |_: Run| Err::<(), _>(std::io::Error::other("no disk")))).await;
@@ -206,6 +207,7 @@ async fn a_run_knows_the_last_success() {
     assert_eq!(seen, [None, first.clone(), first, Some("2026-01-01T00:03:00Z".to_owned())]);
 }
 
+// Promise: J4
 #[tokio::test(start_paused = true)]
 async fn replace_lets_the_old_run_stop_before_the_new_one_begins() {
     let alive = Arc::new(AtomicU32::new(0));
@@ -303,6 +305,7 @@ async fn a_run_that_begins_while_the_node_stops_or_is_cancelled_is_stopping_too(
 }
 
 /// An error that can never succeed is not retried, and logged once as an error.
+// Promise: J22
 #[tokio::test(start_paused = true)]
 async fn an_error_that_can_never_succeed_is_not_retried() {
     let (log, _guard) = bandog_testkit::LogCapture::of_thread("bandog");
@@ -325,6 +328,7 @@ fn short() -> Job {
     minutely().timeout(secs(5)).retry(Retry::times(2))
 }
 
+// Promise: S9
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_returns_at_its_timeout_has_timed_out_and_is_retried() {
     let waits = || {
@@ -377,6 +381,7 @@ async fn ended_history(jobs: &Jobs) -> Vec<RunRow> {
     }
 }
 
+// Promise: S9
 #[tokio::test(start_paused = true)]
 async fn a_run_that_returns_when_it_is_cancelled_was_cancelled() {
     let (began, mut begins) = mpsc::unbounded_channel();
@@ -394,6 +399,7 @@ async fn a_run_that_returns_when_it_is_cancelled_was_cancelled() {
     running.stop().await.unwrap();
 }
 
+// Promise: S9
 #[tokio::test(start_paused = true)]
 async fn a_run_that_returns_when_its_node_has_stopped_is_handed_over() {
     let client = memory_client();

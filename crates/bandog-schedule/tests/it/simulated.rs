@@ -17,6 +17,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
+// Promise: J1
 #[tokio::test(start_paused = true)]
 async fn no_skew_makes_a_tick_run_twice_or_early() {
     let job = || Job::cron("tick", "0/10 * * * * ?").run(async |_: Run| time::sleep(Duration::from_millis(50)).await);
@@ -35,6 +36,7 @@ async fn no_skew_makes_a_tick_run_twice_or_early() {
     test.stop().await.unwrap();
 }
 
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_poll() {
     let job = || {
@@ -63,6 +65,7 @@ async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_poll() {
     assert_eq!(lines, [(State::Ok, 2), (State::Lost, 1)], "{history:?}");
 }
 
+// Promise: J19
 #[tokio::test(start_paused = true)]
 async fn a_job_that_kills_every_replica_is_abandoned_after_five_deaths() {
     let job = || {
@@ -87,6 +90,7 @@ async fn a_job_that_kills_every_replica_is_abandoned_after_five_deaths() {
     assert_eq!(test.runs().len(), 6, "its next tick runs");
 }
 
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_run_is_recorded_as_lost_and_the_next_tick_runs() {
     let job = || Job::cron("long", "0 0/10 * * * ?").lease(secs(10)).run(async |_: Run| time::sleep(secs(120)).await);
@@ -120,6 +124,7 @@ async fn a_single_replica_that_lost_its_session_goes_on_with_the_next_tick() {
     assert!(row.ok >= 2, "{row:?}");
 }
 
+// Promise: J3
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_all_replicas_is_caught_up_by_policy() {
     for (catch_up, caught) in [(CatchUp::Skip, 0), (CatchUp::Once, 0), (CatchUp::All(3.try_into().unwrap()), 3)] {
@@ -146,6 +151,7 @@ async fn an_outage_of_all_replicas_is_caught_up_by_policy() {
     }
 }
 
+// Promise: J12
 #[tokio::test(start_paused = true)]
 async fn a_fixed_rate_does_not_drift() {
     let job = || Job::fixed_rate("rate", Duration::from_millis(7)).run(async |_: Run| ());
@@ -211,6 +217,7 @@ async fn replicas_with_different_settings_of_a_job_both_log_it() {
     );
 }
 
+// Promise: J5
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_stops_hands_its_run_over_immediately() {
     let job = || {
@@ -230,6 +237,7 @@ async fn a_replica_that_stops_hands_its_run_over_immediately() {
     assert_eq!((runs[1].attempt, runs[1].replica), (2, 1 - first));
 }
 
+// Promise: J4
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_is_cut_off_drops_its_run_before_another_takes_it_over() {
     let alive = Arc::new(AtomicUsize::new(0));
@@ -272,6 +280,7 @@ async fn a_replica_that_is_cut_off_drops_its_run_before_another_takes_it_over() 
     assert_eq!(test.runs().last().unwrap().replica, first);
 }
 
+// Promise: J11
 #[tokio::test(start_paused = true)]
 async fn a_job_that_fails_open_runs_without_the_store_and_others_do_not() {
     let jobs = || {

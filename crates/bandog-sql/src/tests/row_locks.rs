@@ -69,6 +69,7 @@ async fn query(link: &Link, text: &str) -> Result<usize, Fault> {
     Ok(link.query(text, &[&&NAMES[..]]).await?.len())
 }
 
+// Promise: MY9
 #[tokio::test]
 async fn a_transaction_that_decides_has_its_rows() {
     let mut pair = Pair::new(Statements::mysql()).await;
@@ -86,6 +87,7 @@ async fn a_transaction_that_decides_has_its_rows() {
     assert_eq!(pair.rows(|texts| &texts.lock_records, |texts| &texts.records).await, Some(1));
 }
 
+// Promise: MY9
 #[tokio::test]
 async fn a_transaction_keeps_no_other_row_from_others() {
     let mut pair = Pair::new(Statements::mysql()).await;
@@ -98,6 +100,7 @@ async fn a_transaction_keeps_no_other_row_from_others() {
     }
 }
 
+// Promise: MY9
 #[tokio::test]
 async fn a_statement_that_locks_too_little_is_found() {
     let statements: [(Choice, &str); 3] = [

@@ -410,6 +410,7 @@ fn for_many() -> Statements {
     Statements { claim_one: never(&all.claim_one), release_one: never(&all.release_one), ..all }
 }
 
+// Promise: PG6, PG9
 #[tokio::test]
 async fn the_statements_have_the_rules_of_lock_state() {
     let seed = fastrand::u64(..);
@@ -448,12 +449,14 @@ async fn find(mutations: &[(&str, &str)], statements: Statements, options: fn() 
     }
 }
 
+// Promise: PG9
 #[tokio::test]
 async fn a_wrong_rule_in_a_statement_is_found() {
     find(&MUTATIONS, for_many(), options, SHORT_CALL).await;
     find(&MUTATIONS_OF_ONE, Statements::postgres(), options, 1).await;
 }
 
+// Promise: MY6, MY9
 #[cfg(feature = "mysql")]
 #[tokio::test]
 async fn the_statements_for_mysql_store_what_lock_state_says() {
@@ -464,6 +467,7 @@ async fn the_statements_for_mysql_store_what_lock_state_says() {
     }
 }
 
+// Promise: MY9
 #[cfg(feature = "mysql")]
 #[tokio::test]
 async fn a_wrong_statement_for_mysql_is_found() {

@@ -32,6 +32,7 @@ async fn the_check_reports_what_endangers_locks() {
     assert_eq!(level("tables").await, Some(Level::Danger));
 }
 
+// Promise: PG12
 #[tokio::test]
 async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
     let database = SERVER.new_database();
@@ -57,6 +58,7 @@ async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
 }
 
 /// The user may read nothing, so no session of a client is possible. The check reads the catalogue.
+// Promise: PG12
 #[tokio::test]
 async fn the_check_lists_the_rights_of_a_user_without_any_and_the_cure_grants_them() {
     let database = SERVER.new_database();
@@ -88,6 +90,7 @@ async fn the_check_lists_the_rights_of_a_user_without_any_and_the_cure_grants_th
     open(&url).ping().await.unwrap();
 }
 
+// Promise: PG12
 #[tokio::test]
 async fn the_check_says_that_a_user_may_not_create_the_tables() {
     let database = SERVER.new_database();

@@ -72,6 +72,7 @@ async fn write(store: &Sql, from: Option<Version>) -> Version {
     }
 }
 
+// Promise: PG32
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_back_ends_no_hold_and_grants_no_lock_twice() {
     let clock = Clock::new().await;
@@ -99,6 +100,7 @@ async fn a_clock_that_is_set_back_ends_no_hold_and_grants_no_lock_twice() {
 }
 
 /// The lease of a holder that does not renew it.
+// Promise: PG32
 #[tokio::test]
 async fn the_lease_of_a_dead_holder_lasts_until_a_clock_that_was_set_back_reaches_its_end() {
     for kind in [Kind::Mutex, Kind::Fair, Kind::Write, Kind::Read] {
@@ -129,6 +131,7 @@ fn exclusive(kind: Kind) -> Kind {
 }
 
 /// That the lock is granted twice is documented. The fences order the two holders, and the first one is notified.
+// Promise: PG33
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_forward_ends_a_hold_and_its_holder_notices() {
     let clock = Clock::new().await;

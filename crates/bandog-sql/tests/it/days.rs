@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::claims::expect_swaps_beside_locked_rows;
 use crate::support::{SERVER, SOON, TTL, claim, open, raw, release, renew, take, try_take, url};
 
+// Promise: PG3
 #[tokio::test]
 async fn holds_survive_the_end_of_all_connections() {
     let database = SERVER.new_database();
@@ -33,6 +34,7 @@ async fn holds_survive_the_end_of_all_connections() {
     assert!(next.take() > fences.take());
 }
 
+// Promise: PG3, PG7
 #[tokio::test]
 async fn a_waiter_is_served_after_the_end_of_all_connections() {
     let database = SERVER.new_database();
@@ -50,6 +52,7 @@ async fn a_waiter_is_served_after_the_end_of_all_connections() {
     tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }
 
+// Promise: PG4, RS5
 #[tokio::test]
 async fn holds_survive_a_server_that_is_killed() {
     let server = PostgresServer::start();
@@ -73,6 +76,7 @@ async fn holds_survive_a_server_that_is_killed() {
     assert!(take(&store, &theirs).await.take() > fences.take());
 }
 
+// Promise: PG8
 #[tokio::test]
 async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     let database = SERVER.new_database();
@@ -95,6 +99,7 @@ async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
 }
 
 /// A step for the lock `k` is decided while another transaction changes the row, so its decision depends on that change.
+// Promise: PG9
 #[tokio::test]
 async fn a_single_claim_or_release_does_not_overtake_a_transaction_that_grants_the_lock() {
     for is_held in [false, true] {
@@ -137,6 +142,7 @@ async fn a_single_claim_or_release_does_not_overtake_a_transaction_that_grants_t
 }
 
 /// The answers for the other locks are there, although the row of one lock stays locked.
+// Promise: PG8
 #[tokio::test]
 async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
     for kind in [Kind::Mutex, Kind::Fair] {
@@ -177,6 +183,7 @@ async fn records_that_stay_locked_delay_no_swap_of_the_same_time() {
 }
 
 /// Subscribers, records and the registry share a connection. None of them waits for a row of a lease.
+// Promise: PG8
 #[tokio::test]
 async fn a_waiter_for_a_row_that_stays_locked_delays_no_record() {
     let database = SERVER.new_database();
@@ -227,6 +234,7 @@ async fn a_claim_of_a_held_lock_is_busy_for_its_lease_while_its_fence_is_kept() 
     }
 }
 
+// Promise: PG10
 #[tokio::test]
 async fn tables_of_a_newer_version_are_refused() {
     let database = SERVER.new_database();
@@ -237,6 +245,7 @@ async fn tables_of_a_newer_version_are_refused() {
     assert!(error.to_string().contains("version 2"), "{error}");
 }
 
+// Promise: PG5, PG28
 #[tokio::test]
 async fn tables_that_were_dropped_are_created_again() {
     let database = SERVER.new_database();
@@ -249,6 +258,7 @@ async fn tables_that_were_dropped_are_created_again() {
     assert_eq!(eventually_async(SOON, async || renew(&store, &ours).await).await, Renewal::Gone);
 }
 
+// Promise: PG1
 #[tokio::test]
 async fn a_subscriber_is_notified_by_another_process() {
     let database = SERVER.new_database();

@@ -75,6 +75,7 @@ async fn try_lock(client: &Client, name: &str) -> Option<Guard> {
     eventually_async(SOON, async || client.mutex(name).try_lock().await).await
 }
 
+// Promise: PG27
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_the_replica_has_not_got_is_granted_again_with_a_greater_fence_and_its_holder_notices() {
     let pair = Pair::start();
@@ -100,6 +101,7 @@ async fn a_lock_that_the_replica_has_not_got_is_granted_again_with_a_greater_fen
     assert!(try_lock(&other, "kept").await.unwrap().fence() > fence);
 }
 
+// Promise: PG26
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_synchronous_replication_a_failover_loses_no_lock() {
     let pair = Pair::start();
@@ -139,6 +141,7 @@ async fn with_synchronous_replication_a_failover_loses_no_lock() {
 }
 
 /// A client has the address of a replica.
+// Promise: PG31
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_is_refused_until_it_is_promoted() {
     let primary = PostgresServer::start();
@@ -169,6 +172,7 @@ async fn a_replica_is_refused_until_it_is_promoted() {
     assert!(matches!(swapped, Ok(Swapped::Done(_))), "{swapped:?}");
 }
 
+// Promise: PG35
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_url_with_several_hosts_leads_to_the_one_that_accepts_writes() {
     let primary = PostgresServer::start();
@@ -192,6 +196,7 @@ async fn a_url_with_several_hosts_leads_to_the_one_that_accepts_writes() {
 }
 
 /// Without it, a hold of this client and one of another client would be on two servers.
+// Promise: PG35
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_primary_in_the_url_of_a_client_is_refused() {
     let [first, second, empty] = [(); 3].map(|()| PostgresServer::start());
@@ -222,6 +227,7 @@ async fn another_primary_in_the_url_of_a_client_is_refused() {
     held.release().await.unwrap();
 }
 
+// Promise: PG35
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_answers_nothing_after_the_login_does_not_hide_the_next_one() {
     let server = PostgresServer::start();

@@ -59,6 +59,7 @@ fn advisory() -> ByHand {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_by_hand_and_ours_exclude_each_other() {
     for hand in both() {
@@ -66,6 +67,7 @@ async fn sessions_by_hand_and_ours_exclude_each_other() {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_under_sessions_by_hand_and_ours_is_exact() {
     for hand in both() {
@@ -73,6 +75,7 @@ async fn a_counter_under_sessions_by_hand_and_ours_is_exact() {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_the_lock_of_a_session_that_ends() {
     for hand in both() {
@@ -80,6 +83,7 @@ async fn a_waiter_gets_the_lock_of_a_session_that_ends() {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_is_lost_with_its_session() {
     for hand in both() {
@@ -87,6 +91,7 @@ async fn a_guard_is_lost_with_its_session() {
     }
 }
 
+// Promise: PG24
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_of_connections_is_limited() {
     for hand in both() {
@@ -94,6 +99,7 @@ async fn the_number_of_connections_is_limited() {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant() {
     for hand in both() {
@@ -101,11 +107,13 @@ async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant() {
     }
 }
 
+// Promise: PG25
 #[tokio::test(flavor = "multi_thread")]
 async fn the_check_tries_a_row() {
     held::the_check_tries_a_row(&rowlock(), "revoke update on public.tb_lock from locks").await;
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_after_the_end_of_the_session_is_a_loss() {
     for hand in both() {
@@ -113,6 +121,7 @@ async fn a_release_after_the_end_of_the_session_is_a_loss() {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_during_a_renewal_is_answered() {
     for hand in both() {
@@ -120,6 +129,7 @@ async fn a_release_during_a_renewal_is_answered() {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_beside_a_locked_lease_is_no_loss() {
     for hand in both() {
@@ -127,6 +137,7 @@ async fn a_release_beside_a_locked_lease_is_no_loss() {
     }
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_expires_after_its_ttl() {
     for hand in both() {
@@ -134,6 +145,7 @@ async fn a_hold_expires_after_its_ttl() {
     }
 }
 
+// Promise: PG23
 #[tokio::test]
 async fn a_table_that_cannot_have_rows_of_locks_is_refused() {
     let database = SERVER.new_database();
@@ -153,6 +165,7 @@ async fn a_table_that_cannot_have_rows_of_locks_is_refused() {
 
 /// A session with a snapshot delays `create index concurrently` of other tables. The library of connections leaves the result
 /// of the last statement of a transaction open, and its snapshot with it.
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_holds_a_lock_has_no_snapshot() {
     let leases = advisory();

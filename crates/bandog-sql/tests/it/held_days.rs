@@ -28,6 +28,7 @@ fn over(url: &str) -> Client {
     Client::options().watchdog(TTL).over(open(url)).unwrap()
 }
 
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_is_lost_with_a_server_that_is_killed_and_the_next_fence_is_greater() {
     let server = PostgresServer::start();
@@ -58,6 +59,7 @@ async fn a_guard_is_lost_with_a_server_that_is_killed_and_the_next_fence_is_grea
 }
 
 /// Neither side gets a packet, and no side closes the connection.
+// Promise: PG34
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_is_lost_before_a_session_by_hand_gets_the_lock_of_a_connection_without_packets() {
     for (mode, wait) in MODES {

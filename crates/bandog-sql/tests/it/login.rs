@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{SERVER, SOON, claim, open, renew, take, try_take, url};
 
+// Promise: PG11
 #[tokio::test]
 async fn a_wrong_login_is_denied_without_the_password_in_the_error() {
     let (port, database) = (SERVER.port(), SERVER.new_database());

@@ -9,6 +9,7 @@ fn url_of(pooler: &PgBouncer, database: &str, options: &str) -> String {
     format!("postgres://{}@127.0.0.1:{}/{database}{options}", PostgresServer::LOCKS, pooler.port())
 }
 
+// Promise: PG18
 #[tokio::test]
 async fn a_pooler_is_refused_with_words_and_changes_nothing() {
     for mode in ["transaction", "statement", "session"] {
@@ -24,6 +25,7 @@ async fn a_pooler_is_refused_with_words_and_changes_nothing() {
     }
 }
 
+// Promise: PG18
 #[tokio::test]
 async fn locks_work_over_a_pooler_in_the_mode_session() {
     let (database, pooler) = (SERVER.new_database(), PgBouncer::start(&SERVER, "session"));

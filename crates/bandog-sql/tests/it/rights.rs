@@ -18,6 +18,7 @@ fn grants() -> String {
     grants.join("\n")
 }
 
+// Promise: PG12
 #[tokio::test]
 async fn the_documented_rights_are_enough() {
     let database = SERVER.new_database();
@@ -40,6 +41,7 @@ async fn the_documented_rights_are_enough() {
     assert!(!store.check().await.unwrap().is_empty());
 }
 
+// Promise: PG12
 #[tokio::test]
 async fn the_printed_schema_needs_few_rights_and_is_enough() {
     let database = SERVER.new_database();
@@ -68,6 +70,7 @@ async fn the_printed_schema_needs_few_rights_and_is_enough() {
     take(&open(&url.replace("&create=false", "")), &ours).await;
 }
 
+// Promise: PG11
 #[tokio::test]
 async fn a_missing_right_is_denied() {
     let database = SERVER.new_database();
@@ -87,6 +90,7 @@ async fn a_missing_right_is_denied() {
 }
 
 /// A schema that the user may not use is left out of its search path, so its tables seem to be missing.
+// Promise: PG11
 #[tokio::test]
 async fn a_schema_that_the_user_may_not_use_is_denied_at_once() {
     let database = SERVER.new_database();

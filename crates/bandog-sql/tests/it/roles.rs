@@ -50,6 +50,7 @@ async fn expect_three_ttls(database: &str, guard: &Guard) {
     assert!(!guard.is_lost());
 }
 
+// Promise: PG29
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_the_users_role_end_no_session_and_no_hold() {
     let database = SERVER.new_database();
@@ -78,6 +79,7 @@ async fn limits_of_the_users_role_end_no_session_and_no_hold() {
 }
 
 /// A statement may wait for a locked row for longer than the limits of the role.
+// Promise: PG29
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_the_users_role_cancel_no_statement() {
     let database = SERVER.new_database();
@@ -102,6 +104,7 @@ async fn limits_of_the_users_role_cancel_no_statement() {
     assert!(matches!(swapped, Ok(Swapped::Done(_))), "{swapped:?}");
 }
 
+// Promise: PG29
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_users_role_change_no_statement() {
     let database = SERVER.new_database();
@@ -117,6 +120,7 @@ async fn settings_of_the_users_role_change_no_statement() {
 }
 
 /// In the modes, a hold is a session that sends nothing between two renewals.
+// Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_users_role_end_no_lock_of_the_database() {
     for hand in held::both() {
@@ -146,6 +150,7 @@ async fn settings_of_the_users_role_end_no_lock_of_the_database() {
 }
 
 /// Operators and hosting services stop the writers of a database with this setting.
+// Promise: PG31
 #[tokio::test]
 async fn a_database_that_is_read_only_by_default_is_refused_until_it_can_write() {
     let database = SERVER.new_database();
@@ -160,6 +165,7 @@ async fn a_database_that_is_read_only_by_default_is_refused_until_it_can_write()
 }
 
 /// A role with one connection: renewals, records and queries share the connection of the claims.
+// Promise: PG29
 #[tokio::test(flavor = "multi_thread")]
 async fn one_connection_is_enough_for_a_lock_that_is_renewed() {
     let server = PostgresServer::start();
@@ -187,6 +193,7 @@ async fn one_connection_is_enough_for_a_lock_that_is_renewed() {
 }
 
 /// A role with one connection: whichever purpose gets it, the other ones share it.
+// Promise: PG29
 #[tokio::test(flavor = "multi_thread")]
 async fn one_connection_is_enough_for_each_call_whichever_is_the_first() {
     let server = PostgresServer::start();

@@ -10,6 +10,7 @@ use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, 
 
 /// The test has a server of its own: while a transaction is open in any database of a server, sessions remove old versions
 /// of rows late.
+// Promise: PG9
 #[tokio::test]
 async fn renewals_write_no_index() {
     let server = PostgresServer::start();
@@ -36,6 +37,7 @@ async fn renewals_write_no_index() {
     assert!(cold <= 40, "{cold} of more than 2000 updates were not HOT");
 }
 
+// Promise: PG7
 #[tokio::test]
 async fn a_release_without_waiters_notifies_no_one() {
     let database = SERVER.new_database();
@@ -47,6 +49,7 @@ async fn a_release_without_waiters_notifies_no_one() {
     release(&store, &ours).await;
 }
 
+// Promise: PG13
 #[tokio::test]
 async fn names_that_differ_little_are_different_locks() {
     let database = SERVER.new_database();
@@ -59,6 +62,7 @@ async fn names_that_differ_little_are_different_locks() {
     }
 }
 
+// Promise: PG2, PG6
 #[tokio::test]
 async fn an_expired_lease_is_free() {
     let database = SERVER.new_database();

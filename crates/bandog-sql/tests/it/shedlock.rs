@@ -32,6 +32,7 @@ fn database(times: &str) -> ShedLock {
     }
 }
 
+// Promise: PG21
 #[tokio::test]
 async fn shedlock_and_ours_exclude_each_other() {
     for times in ["timestamp", "timestamp(3)"] {
@@ -40,6 +41,7 @@ async fn shedlock_and_ours_exclude_each_other() {
 }
 
 /// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the JVM.
+// Promise: PG21
 #[tokio::test]
 async fn the_zone_of_the_sessions_makes_times_with_a_zone_equal() {
     for (times, session, zone) in [
@@ -63,6 +65,7 @@ async fn the_zone_of_the_sessions_makes_times_with_a_zone_equal() {
     }
 }
 
+// Promise: PG22
 #[tokio::test]
 async fn times_that_depend_on_an_unknown_zone_are_refused() {
     let refused = async |times: &str, zone: &str, parts: &[&str]| {
@@ -81,26 +84,31 @@ async fn times_that_depend_on_an_unknown_zone_are_refused() {
     }
 }
 
+// Promise: PG21
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_under_a_contended_lock_of_shedlock_is_exact() {
     a_contended_counter_is_exact(&database("timestamp")).await;
 }
 
+// Promise: PG21
 #[tokio::test]
 async fn operators_see_and_evict_holds_of_shedlock() {
     operators_see_both_sides(&database("timestamp")).await;
 }
 
+// Promise: PG21
 #[tokio::test]
 async fn a_release_as_the_first_call_for_a_lock_of_shedlock_is_answered() {
     a_release_as_the_first_call_is_answered(&database("timestamp")).await;
 }
 
+// Promise: PG22
 #[tokio::test]
 async fn names_that_are_too_long_for_shedlock_are_refused() {
     long_names_are_refused(&database("timestamp")).await;
 }
 
+// Promise: PG21
 #[tokio::test]
 async fn an_infinite_time_of_shedlock_is_a_hold() {
     let java = database("timestamp");
@@ -110,6 +118,7 @@ async fn an_infinite_time_of_shedlock_is_a_hold() {
     take(&store, &claim("free")).await;
 }
 
+// Promise: PG21
 #[tokio::test]
 async fn a_row_of_shedlock_that_another_transaction_locks_delays_no_other_lock() {
     let java = database("timestamp");
@@ -129,6 +138,7 @@ async fn a_row_of_shedlock_that_another_transaction_locks_delays_no_other_lock()
     take(&store, &stuck).await;
 }
 
+// Promise: PG22
 #[tokio::test]
 async fn a_table_that_cannot_have_locks_is_refused() {
     let database = SERVER.new_database();

@@ -70,6 +70,7 @@ async fn expect_repeated<T: Send + 'static>(table: &str, columns: &str, request:
     answer
 }
 
+// Promise: PG30
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_is_the_victim_of_a_deadlock_is_repeated() {
     let permits = Kind::Permits { take: NonZeroU32::MIN, of: NonZeroU32::MIN };
@@ -91,6 +92,7 @@ async fn a_claim_that_is_the_victim_of_a_deadlock_is_repeated() {
     }
 }
 
+// Promise: PG30
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_that_is_the_victim_of_a_deadlock_is_repeated() {
     let swaps = ["a", "b"].map(|name| Swap::new(Key::new(name).unwrap(), None, "text"));
@@ -103,6 +105,7 @@ async fn a_swap_that_is_the_victim_of_a_deadlock_is_repeated() {
 
 /// PostgreSQL reports such a failure only to a transaction with a snapshot, and the sessions of clients have none. A trigger
 /// reports it here, as a trigger or a partition of an administrator could.
+// Promise: PG30
 #[tokio::test]
 async fn a_request_that_fails_to_serialize_is_repeated() {
     let database = SERVER.new_database();
@@ -217,6 +220,7 @@ async fn count(store: Sql, names: [&str; 2]) {
     }
 }
 
+// Promise: PG30
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_lock_rows_crosswise_cost_no_hold_and_no_change() {
     let database = SERVER.new_database();

@@ -8,6 +8,7 @@ use crate::claims::tables::{
 };
 use crate::support::{SERVER, claim, open, take, url};
 
+// Promise: PG28
 #[tokio::test]
 async fn each_table_that_is_missing_is_created_again() {
     let database = SERVER.new_database();
@@ -16,6 +17,7 @@ async fn each_table_that_is_missing_is_created_again() {
 }
 
 /// Otherwise a table on which no grant depends would cost the holds of each client that connects again.
+// Promise: PG12
 #[tokio::test]
 async fn a_client_that_may_not_create_tables_uses_those_that_are_there() {
     let database = SERVER.new_database();
@@ -27,6 +29,7 @@ async fn a_client_that_may_not_create_tables_uses_those_that_are_there() {
     take(&open(&url), &claim("other")).await;
 }
 
+// Promise: PG28
 #[tokio::test]
 async fn a_table_of_another_program_is_not_used() {
     let database = SERVER.new_database();
@@ -37,6 +40,7 @@ async fn a_table_of_another_program_is_not_used() {
     assert_eq!(SERVER.sql(&database, "select count(*) from shop.oauth_client"), "1");
 }
 
+// Promise: PG1
 #[tokio::test]
 async fn the_url_can_name_the_tables() {
     let database = SERVER.new_database();
@@ -60,6 +64,7 @@ async fn other_tables_of_bandog_in_the_database_are_reported() {
     expect_other_tables_to_be_reported([&urls[1], &urls[2]], [sets[1], sets[2]]).await;
 }
 
+// Promise: PG28
 #[tokio::test]
 async fn sessions_create_the_tables_together() {
     for _ in 0..5 {

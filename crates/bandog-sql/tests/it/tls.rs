@@ -25,6 +25,7 @@ fn server_with(files: &TlsFiles) -> PostgresServer {
     server
 }
 
+// Promise: PG11
 #[tokio::test]
 async fn the_certificate_of_the_server_is_checked() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));

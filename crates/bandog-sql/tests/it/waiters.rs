@@ -57,6 +57,7 @@ async fn serve(database: &str, url: &str, names: usize) -> i64 {
     max
 }
 
+// Promise: PG24
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_waiters_share_the_usual_connections() {
     for names in [1, 10] {
@@ -67,6 +68,7 @@ async fn a_hundred_waiters_share_the_usual_connections() {
 }
 
 /// Only one of the locks can be held at a time.
+// Promise: PG24
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_waiters_share_one_connection_for_held_locks() {
     for names in [1, 10] {

@@ -41,6 +41,7 @@ async fn the_check_reports_a_server_that_loses_commits() {
     }
 }
 
+// Promise: MY12
 #[tokio::test]
 async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
     let server = MariaDbServer::start_with(&["default-time-zone=+02:00", "transaction-isolation=SERIALIZABLE"]);
@@ -67,6 +68,7 @@ async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
 }
 
 /// The user may not even read the version of the tables, so no session of a client is possible.
+// Promise: MY12
 #[tokio::test]
 async fn the_check_lists_the_rights_of_a_user_with_few_and_the_cure_grants_them() {
     let database = SERVER.new_database();
@@ -93,6 +95,7 @@ async fn the_check_lists_the_rights_of_a_user_with_few_and_the_cure_grants_them(
 }
 
 /// This format does not allow the isolation level of the sessions.
+// Promise: MY27
 #[tokio::test]
 async fn a_server_whose_binary_log_has_statements_is_refused_with_the_cure() {
     let server = MariaDbServer::start_with(&["log-bin", "binlog-format=STATEMENT"]);

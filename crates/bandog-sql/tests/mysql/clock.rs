@@ -16,6 +16,7 @@ fn set_back(server: &MariaDbServer, database: &str) {
     server.end_sessions(database);
 }
 
+// Promise: MY28
 #[tokio::test]
 async fn a_clock_that_is_set_back_frees_no_lock_and_fences_and_versions_still_rise() {
     let server = MariaDbServer::start();
@@ -45,6 +46,7 @@ async fn a_clock_that_is_set_back_frees_no_lock_and_fences_and_versions_still_ri
     assert!(take(&store, &claim("k")).await.last() > fence);
 }
 
+// Promise: MY28
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_is_served_after_the_clock_was_set_back() {
     let server = MariaDbServer::start();

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use crate::claims::expect_swaps_beside_locked_rows;
 use crate::support::{SERVER, SOON, TTL, claim, lock_waits, open, release, renew, take, try_take, url};
 
+// Promise: MY3
 #[tokio::test]
 async fn holds_survive_the_end_of_all_connections() {
     let database = SERVER.new_database();
@@ -31,6 +32,7 @@ async fn holds_survive_the_end_of_all_connections() {
     assert!(next.take() > fences.take());
 }
 
+// Promise: MY3
 #[tokio::test]
 async fn a_waiter_is_served_after_the_end_of_all_connections() {
     let database = SERVER.new_database();
@@ -48,6 +50,7 @@ async fn a_waiter_is_served_after_the_end_of_all_connections() {
     tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }
 
+// Promise: MY4, RS6
 #[tokio::test]
 async fn holds_survive_a_server_that_is_killed() {
     let server = MariaDbServer::start();
@@ -71,6 +74,7 @@ async fn holds_survive_a_server_that_is_killed() {
     assert!(take(&store, &theirs).await.take() > fences.take());
 }
 
+// Promise: MY8
 #[tokio::test]
 async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     let database = SERVER.new_database();
@@ -196,6 +200,7 @@ async fn raw(database: &str) -> mysql_async::Conn {
 }
 
 /// The answers for the other locks are there, although the row of one lock stays locked.
+// Promise: MY8
 #[tokio::test]
 async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
     let database = SERVER.new_database();
@@ -236,6 +241,7 @@ async fn records_that_stay_locked_delay_no_swap_of_the_same_time() {
 }
 
 /// Subscribers, records and the registry share a connection. None of them waits for a row of a lease.
+// Promise: MY8
 #[tokio::test]
 async fn a_waiter_for_a_row_that_stays_locked_delays_no_record() {
     let database = SERVER.new_database();
@@ -263,6 +269,7 @@ async fn a_waiter_for_a_row_that_stays_locked_delays_no_record() {
     tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }
 
+// Promise: MY14
 #[tokio::test]
 async fn deadlocks_are_repeated_inside() {
     let database = SERVER.new_database();
@@ -291,6 +298,7 @@ async fn deadlocks_are_repeated_inside() {
     }
 }
 
+// Promise: MY15
 #[tokio::test]
 async fn a_server_that_becomes_read_only_is_unavailable() {
     let server = MariaDbServer::start();
@@ -309,6 +317,7 @@ async fn a_server_that_becomes_read_only_is_unavailable() {
     assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
 }
 
+// Promise: MY10
 #[tokio::test]
 async fn tables_of_a_newer_version_are_refused() {
     let database = SERVER.new_database();
@@ -319,6 +328,7 @@ async fn tables_of_a_newer_version_are_refused() {
     assert!(error.to_string().contains("version 2"), "{error}");
 }
 
+// Promise: MY5
 #[tokio::test]
 async fn tables_that_were_dropped_are_created_again() {
     let database = SERVER.new_database();
@@ -331,6 +341,7 @@ async fn tables_that_were_dropped_are_created_again() {
     assert_eq!(eventually_async(SOON, async || renew(&store, &ours).await).await, Renewal::Gone);
 }
 
+// Promise: MY1
 #[tokio::test]
 async fn a_subscriber_is_notified_by_another_process() {
     let database = SERVER.new_database();

@@ -28,6 +28,7 @@ async fn begin_heavy(hand: &mut Conn) {
 }
 
 /// A claim of a reader for a new name creates both rows in its transaction.
+// Promise: MY14
 #[tokio::test]
 async fn a_claim_that_is_the_victim_of_a_deadlock_is_repeated_inside() {
     let server = MariaDbServer::start();
@@ -58,6 +59,7 @@ async fn a_claim_that_is_the_victim_of_a_deadlock_is_repeated_inside() {
 }
 
 /// A release writes the lease, and then the number of the channel.
+// Promise: MY14
 #[tokio::test]
 async fn a_release_that_is_the_victim_of_a_deadlock_is_repeated_inside() {
     let database = SERVER.new_database();
@@ -95,6 +97,7 @@ async fn a_release_that_is_the_victim_of_a_deadlock_is_repeated_inside() {
 }
 
 /// Sessions by hand lock rows crosswise, and clients use the same names.
+// Promise: MY14
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_storm_of_deadlocks_loses_no_hold_and_grants_no_lock_twice() {
     let server = MariaDbServer::start();

@@ -131,6 +131,7 @@ async fn try_lock(client: &Client, name: &str) -> Option<Guard> {
     eventually_async(SOON, async || client.mutex(name).try_lock().await).await
 }
 
+// Promise: MY26
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_the_replica_has_not_got_is_granted_again_with_a_greater_fence_and_its_holder_notices() {
     let pair = Pair::start();
@@ -155,6 +156,7 @@ async fn a_lock_that_the_replica_has_not_got_is_granted_again_with_a_greater_fen
     assert!(try_lock(&other, "kept").await.unwrap().fence() > fence);
 }
 
+// Promise: MY25
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_semisynchronous_replication_a_failover_loses_no_lock() {
     let pair = Pair::start();
@@ -193,6 +195,7 @@ async fn with_semisynchronous_replication_a_failover_loses_no_lock() {
     }
 }
 
+// Promise: MY15
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_only_replica_is_refused_and_left_as_it_is() {
     let pair = Pair::start();

@@ -54,6 +54,7 @@ fn advisory() -> ByHand {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_by_hand_and_ours_exclude_each_other() {
     let _alone = ALONE.lock().await;
@@ -62,6 +63,7 @@ async fn sessions_by_hand_and_ours_exclude_each_other() {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_under_sessions_by_hand_and_ours_is_exact() {
     let _alone = ALONE.lock().await;
@@ -70,6 +72,7 @@ async fn a_counter_under_sessions_by_hand_and_ours_is_exact() {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_the_lock_of_a_session_that_ends() {
     let _alone = ALONE.lock().await;
@@ -78,6 +81,7 @@ async fn a_waiter_gets_the_lock_of_a_session_that_ends() {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_is_lost_with_its_session() {
     let _alone = ALONE.lock().await;
@@ -86,6 +90,7 @@ async fn a_guard_is_lost_with_its_session() {
     }
 }
 
+// Promise: MY19
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_of_connections_is_limited() {
     let _alone = ALONE.lock().await;
@@ -94,6 +99,7 @@ async fn the_number_of_connections_is_limited() {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant() {
     let _alone = ALONE.lock().await;
@@ -102,6 +108,7 @@ async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant() {
     }
 }
 
+// Promise: MY20
 #[tokio::test(flavor = "multi_thread")]
 async fn the_check_tries_a_row() {
     held::the_check_tries_a_row(
@@ -111,6 +118,7 @@ async fn the_check_tries_a_row() {
     .await;
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_after_the_end_of_the_session_is_a_loss() {
     let _alone = ALONE.lock().await;
@@ -119,6 +127,7 @@ async fn a_release_after_the_end_of_the_session_is_a_loss() {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_during_a_renewal_is_answered() {
     let _alone = ALONE.lock().await;
@@ -127,6 +136,7 @@ async fn a_release_during_a_renewal_is_answered() {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_beside_a_locked_lease_is_no_loss() {
     let _alone = ALONE.lock().await;
@@ -135,6 +145,7 @@ async fn a_release_beside_a_locked_lease_is_no_loss() {
     }
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_expires_after_its_ttl() {
     let _alone = ALONE.lock().await;

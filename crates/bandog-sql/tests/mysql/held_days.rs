@@ -46,6 +46,7 @@ fn new_database(server: &MariaDbServer) -> String {
     database
 }
 
+// Promise: MY18
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_is_lost_with_its_server_and_the_next_grant_has_a_greater_fence() {
     let server = MariaDbServer::start();
@@ -68,6 +69,7 @@ async fn a_guard_is_lost_with_its_server_and_the_next_grant_has_a_greater_fence(
 
 /// The connections of the holder stay open, and nothing goes through them any more. The server has settings that would replace
 /// the limit of an idle transaction.
+// Promise: MY31
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_is_lost_before_the_server_ends_a_session_that_is_cut_off() {
     let server = MariaDbServer::start();
@@ -95,6 +97,7 @@ async fn a_guard_is_lost_before_the_server_ends_a_session_that_is_cut_off() {
 
 /// An operator kills the statement that claims the lease, which waits for a locked table. The statements that take the lock of the
 /// database do not wait.
+// Promise: MY29
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_claim_is_no_answer() {
     let server = MariaDbServer::start();
@@ -132,6 +135,7 @@ async fn a_killed_claim_is_no_answer() {
 }
 
 /// `GET_LOCK` waits only while another session creates the tables.
+// Promise: MY29
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_get_lock_that_waits_is_an_error() {
     let database = SERVER.new_database();
@@ -157,6 +161,7 @@ async fn a_killed_get_lock_that_waits_is_an_error() {
 }
 
 /// A session by hand has locked the place of a missing row, or has created the row and is still open.
+// Promise: MY30
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_row_that_a_session_by_hand_has_locked_is_busy() {
     for lock in ["select * from tb_lock where lockname = 'k' for update", "insert into tb_lock (lockname) values ('k')"]

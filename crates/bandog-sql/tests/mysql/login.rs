@@ -6,6 +6,7 @@ use bandog_testkit::eventually_async;
 
 use crate::support::{SERVER, SOON, claim, open, renew, take};
 
+// Promise: MY11
 #[tokio::test]
 async fn a_wrong_login_is_denied_without_the_password_in_the_error() {
     let (port, database) = (SERVER.port(), SERVER.new_database());

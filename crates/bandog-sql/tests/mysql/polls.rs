@@ -21,6 +21,7 @@ fn over(database: &str) -> Client {
 }
 
 /// A hand-off that is due to a poll is quicker than the interval of one second in which the engine claims again.
+// Promise: MY7
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_held_briefly_is_handed_over_soon() {
     let database = SERVER.new_database();
@@ -50,6 +51,7 @@ async fn a_lock_that_was_held_briefly_is_handed_over_soon() {
 }
 
 /// The server does not answer a poll, and the connection does not end. Then another connection is opened.
+// Promise: MY7
 #[tokio::test]
 async fn a_poll_that_is_not_answered_is_given_up() {
     let (database, wire) = (SERVER.new_database(), SERVER.wire());
@@ -89,6 +91,7 @@ async fn a_lease_that_an_operator_deletes_is_found_by_the_next_claims() {
 }
 
 /// One record is notified all the time, and a hundred others are quiet: all of them are read together.
+// Promise: MY7
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn polls_beside_a_busy_name_keep_their_interval() {
     const QUIET: usize = 100;

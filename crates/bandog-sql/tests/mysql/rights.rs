@@ -21,6 +21,7 @@ fn grants(beginning: &str, database: &str) -> String {
     line.unwrap_or_else(|| panic!("docs/mysql.md has no {beginning:?}")).replace("shop.", &format!("{database}."))
 }
 
+// Promise: MY12
 #[tokio::test]
 async fn the_documented_rights_are_enough() {
     let database = SERVER.new_database();
@@ -51,6 +52,7 @@ async fn the_documented_rights_are_enough() {
 }
 
 /// All tests run with these rights.
+// Promise: MY12
 #[tokio::test]
 async fn the_user_of_the_tests_has_the_documented_rights() {
     let database = SERVER.new_database();
@@ -106,6 +108,7 @@ async fn the_documented_rights_on_tables_of_other_programs_are_enough() {
     }
 }
 
+// Promise: MY12
 #[tokio::test]
 async fn the_printed_tables_are_enough_without_the_right_to_create_tables() {
     let database = SERVER.new_database();
@@ -123,6 +126,7 @@ async fn the_printed_tables_are_enough_without_the_right_to_create_tables() {
     release(&store, &ours).await;
 }
 
+// Promise: MY11
 #[tokio::test]
 async fn a_missing_right_is_denied() {
     let database = SERVER.new_database();

@@ -9,6 +9,7 @@ use mysql_async::prelude::Queryable;
 use crate::claims::full;
 use crate::support::{SERVER, SOON, claim, lock_waits, open, release, renew, take, try_take, url};
 
+// Promise: MY7
 #[tokio::test]
 async fn a_release_without_waiters_notifies_no_one() {
     let database = SERVER.new_database();
@@ -79,6 +80,7 @@ async fn long_lists_lock_no_other_rows() {
     raw.query_drop("rollback").await.unwrap();
 }
 
+// Promise: MY2
 #[tokio::test]
 async fn the_time_zones_of_the_server_do_not_matter() {
     // The setting changes the locks in ShedLock's layout, so no other test uses this server.
@@ -96,6 +98,7 @@ async fn the_time_zones_of_the_server_do_not_matter() {
     assert_eq!(server.sql(&database, &format!("{utc} from bandog_lease")), "1");
 }
 
+// Promise: MY13
 #[tokio::test]
 async fn names_that_differ_little_are_different_locks() {
     let database = SERVER.new_database();
@@ -108,6 +111,7 @@ async fn names_that_differ_little_are_different_locks() {
     }
 }
 
+// Promise: MY2, MY6
 #[tokio::test]
 async fn an_expired_lease_is_free() {
     let database = SERVER.new_database();

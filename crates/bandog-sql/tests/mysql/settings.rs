@@ -44,6 +44,7 @@ async fn server() -> (MariaDbServer, String, Conn) {
     (server, database, hand)
 }
 
+// Promise: MY27
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_the_server_end_no_hold() {
     let (server, database, mut hand) = server().await;
@@ -53,6 +54,7 @@ async fn limits_of_the_server_end_no_hold() {
     }
 }
 
+// Promise: MY27
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_that_change_the_meaning_of_statements_do_not_matter() {
     let (server, database, mut hand) = server().await;
@@ -121,6 +123,7 @@ async fn expect_swaps(url: &str) {
 
 /// During a backup, statements that write wait for the tables. They end soon, also without their client. On MariaDB,
 /// `max_statement_time` alone would be enough; a unit test of the crate checks `lock_wait_timeout` there.
+// Promise: MY27
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_that_locks_all_tables_leaves_no_statements_behind() {
     let (server, database, _) = server().await;
@@ -140,6 +143,7 @@ async fn a_backup_that_locks_all_tables_leaves_no_statements_behind() {
 }
 
 /// A user with one connection: whichever purpose gets it, the other ones share it.
+// Promise: MY27
 #[tokio::test(flavor = "multi_thread")]
 async fn one_connection_is_enough_for_each_call_whichever_is_the_first() {
     let server = MariaDbServer::start();

@@ -41,6 +41,7 @@ fn create(java: &ShedLock, times: &str, charset: &str) {
     ));
 }
 
+// Promise: MY16
 #[tokio::test]
 async fn shedlock_and_ours_exclude_each_other() {
     for times in ["datetime(3)", "datetime(6)"] {
@@ -50,6 +51,7 @@ async fn shedlock_and_ours_exclude_each_other() {
 
 /// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the JVM. The statements of
 /// ShedLock are executed in sessions with the zone of the server.
+// Promise: MY16
 #[tokio::test]
 async fn the_zone_of_the_sessions_makes_times_with_a_zone_equal() {
     static OTHER: LazyLock<MariaDbServer> = LazyLock::new(|| MariaDbServer::start_with(&["default-time-zone=+08:00"]));
@@ -72,6 +74,7 @@ async fn the_zone_of_the_sessions_makes_times_with_a_zone_equal() {
     }
 }
 
+// Promise: MY17
 #[tokio::test]
 async fn times_that_depend_on_an_unknown_zone_are_refused() {
     let refused = async |zone: &str, parts: &[&str]| {
@@ -83,16 +86,19 @@ async fn times_that_depend_on_an_unknown_zone_are_refused() {
     refused("&session_zone=Asia/Nowhere", &["session_zone", "Asia/Nowhere"]).await;
 }
 
+// Promise: MY16
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_under_a_contended_lock_of_shedlock_is_exact() {
     a_contended_counter_is_exact(&database("datetime(3)")).await;
 }
 
+// Promise: MY16
 #[tokio::test]
 async fn operators_see_and_evict_holds_of_shedlock() {
     operators_see_both_sides(&database("datetime(3)")).await;
 }
 
+// Promise: MY16
 #[tokio::test]
 async fn a_release_as_the_first_call_for_a_lock_of_shedlock_is_answered() {
     a_release_as_the_first_call_is_answered(&database("datetime(3)")).await;
@@ -122,12 +128,14 @@ async fn a_read_of_named_locks_of_shedlock_uses_the_index() {
     assert!(scanned < 100_000, "{scanned} rows were read to find one");
 }
 
+// Promise: MY17
 #[tokio::test]
 async fn names_that_are_too_long_for_shedlock_are_refused() {
     long_names_are_refused(&database("datetime(3)")).await;
 }
 
 /// A collation may not distinguish two names. Then the second one is refused, and is not granted as the first one.
+// Promise: MY17
 #[tokio::test]
 async fn another_spelling_of_a_name_of_shedlock_is_refused() {
     let java = database("datetime(3)");
@@ -143,6 +151,7 @@ async fn another_spelling_of_a_name_of_shedlock_is_refused() {
     assert_eq!(java.run("select name from shedlock"), "Job");
 }
 
+// Promise: MY17
 #[tokio::test]
 async fn names_that_a_character_set_lacks_are_refused() {
     let java = database("datetime(3)");
@@ -155,6 +164,7 @@ async fn names_that_a_character_set_lacks_are_refused() {
     assert_eq!(java.run("select name from shedlock"), "plain");
 }
 
+// Promise: MY16
 #[tokio::test]
 async fn a_row_of_shedlock_that_another_transaction_locks_delays_no_other_lock() {
     let java = database("datetime(3)");
@@ -172,6 +182,7 @@ async fn a_row_of_shedlock_that_another_transaction_locks_delays_no_other_lock()
     take(&store, &stuck).await;
 }
 
+// Promise: MY17
 #[tokio::test]
 async fn a_table_that_cannot_have_locks_is_refused() {
     let database = SERVER.new_database();

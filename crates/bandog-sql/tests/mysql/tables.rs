@@ -8,6 +8,7 @@ use crate::claims::tables::{
 };
 use crate::support::{SERVER, claim, open, take, url};
 
+// Promise: MY5
 #[tokio::test]
 async fn each_table_that_is_missing_is_created_again() {
     let database = SERVER.new_database();
@@ -16,6 +17,7 @@ async fn each_table_that_is_missing_is_created_again() {
     expect_each_table_to_be_created_again(&url(&SERVER, &database), &tables, drop_table).await;
 }
 
+// Promise: MY5
 #[tokio::test]
 async fn a_table_of_another_program_is_not_used() {
     let database = SERVER.new_database();
@@ -36,6 +38,7 @@ async fn other_tables_of_bandog_in_the_database_are_reported() {
 }
 
 /// The server shows a user only the tables on which the user has a right.
+// Promise: MY12
 #[tokio::test]
 async fn a_user_that_may_read_some_tables_can_list_locks() {
     let database = SERVER.new_database();
@@ -52,6 +55,7 @@ async fn a_user_that_may_read_some_tables_can_list_locks() {
     assert_eq!(reader.list(&Pattern::all()).await.unwrap().len(), 1);
 }
 
+// Promise: MY1
 #[tokio::test]
 async fn the_url_can_name_the_tables() {
     let database = SERVER.new_database();
@@ -64,6 +68,7 @@ async fn the_url_can_name_the_tables() {
     expect_tables_with_other_names(&url(&SERVER, &database), count, 7).await;
 }
 
+// Promise: MY5
 #[tokio::test]
 async fn sessions_create_the_tables_together() {
     for _ in 0..5 {

@@ -14,6 +14,7 @@ fn server_with(files: &TlsFiles) -> MariaDbServer {
     MariaDbServer::start_with(&options.each_ref().map(String::as_str))
 }
 
+// Promise: MY11
 #[tokio::test]
 async fn the_certificate_of_the_server_is_checked() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));

@@ -20,6 +20,7 @@ const CONNECTIONS: u64 = 4;
 const LAYOUTS: [(&str, u64); 3] =
     [("", 0), ("?mode=rowlock&table=tb_lock&column=lockname&connections=1", 1), ("?mode=advisory&connections=1", 1)];
 
+// Promise: MY19
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_waiters_of_one_client_need_no_more_connections() {
     let server = MariaDbServer::start();

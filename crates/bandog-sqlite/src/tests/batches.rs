@@ -48,6 +48,7 @@ impl Queue {
     }
 }
 
+// Promise: SQ7
 #[test]
 fn durable_writes_share_a_transaction_and_requests_queued_during_it_run_next() {
     use AccessMode::{DurableWrite, Read, ReadFirst, Write};

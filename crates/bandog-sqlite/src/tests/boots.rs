@@ -54,6 +54,7 @@ async fn take_eventually(store: &Sqlite, claim: &Claim) -> Fences {
     }
 }
 
+// Promise: SQ4
 #[tokio::test]
 async fn a_hold_of_another_boot_is_held_for_one_ttl_after_its_first_sighting() {
     for shift in [-HOUR, 0, HOUR] {
@@ -76,6 +77,7 @@ async fn a_hold_of_another_boot_is_held_for_one_ttl_after_its_first_sighting() {
     }
 }
 
+// Promise: SQ4
 #[tokio::test]
 async fn a_process_completes_the_observation_that_another_process_of_its_boot_began() {
     let dir = tempfile::tempdir().unwrap();
@@ -152,6 +154,7 @@ async fn queries_show_holds_of_another_boot_and_write_nothing() {
     assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL, ahead: None });
 }
 
+// Promise: SQ5
 #[tokio::test]
 async fn a_wall_clock_that_jumps_frees_no_lock_and_lowers_no_fence() {
     let dir = tempfile::tempdir().unwrap();

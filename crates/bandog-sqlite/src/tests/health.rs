@@ -45,6 +45,7 @@ fn a_database_that_cannot_be_checked_in_time_is_reported() {
     assert_eq!(finding.level, Level::Fine, "{finding:?}");
 }
 
+// Promise: SQ18
 #[test]
 fn file_systems_that_machines_share_are_refused_by_their_number() {
     // These are the numbers that `stat -f -c %t` prints.

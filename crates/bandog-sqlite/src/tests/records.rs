@@ -83,6 +83,7 @@ impl Work for Probe {
     }
 }
 
+// Promise: RS2
 #[tokio::test]
 async fn swaps_wait_for_the_disk_and_leases_do_not() {
     // The values of `pragma synchronous`: with FULL, a commit waits for the disk.
@@ -136,6 +137,7 @@ async fn the_store_s_clock_decides_whether_a_swap_is_early() {
     assert!(matches!(later.each[..], [Ok(Swapped::Done(_))]) && later.now > now + HOUR, "{later:?}");
 }
 
+// Promise: SQ8
 #[tokio::test]
 async fn a_holding_of_another_boot_stays_valid_in_reads_for_one_ttl() {
     let hour = i64::try_from(HOUR.as_nanos()).unwrap();

@@ -55,6 +55,7 @@ fn a_hold_with_a_time_in_the_future_is_observed_for_its_ttl() {
     assert_eq!(held(true).state(900, sighting), HoldState::Free);
 }
 
+// Promise: SQ24
 #[test]
 fn a_system_without_a_common_clock_is_refused() {
     check_system("linux").unwrap();

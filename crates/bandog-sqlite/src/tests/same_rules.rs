@@ -97,6 +97,7 @@ fn answered<T>(answer: Result<T, Fault>) -> Result<T> {
 
 /// Executes random steps and renewals on some locks, while time passes. After each of them, the answer and the visible
 /// row must be the same as with the rules of `LockState`.
+// Promise: SQ5
 #[tokio::test(start_paused = true)]
 async fn each_step_has_the_answer_and_the_row_of_the_rules() {
     let dir = tempfile::tempdir().unwrap();

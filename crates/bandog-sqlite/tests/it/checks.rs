@@ -115,6 +115,7 @@ async fn other_processes_are_named_and_the_check_releases_no_lock_of_sqlite() {
     assert_finding(&found(&store, "users").await, Level::Danger, &[&other.pid().to_string(), "deleted or replaced"]);
 }
 
+// Promise: SQ10
 #[tokio::test]
 async fn a_process_that_keeps_a_write_transaction_open_is_named() {
     let dir = TestDir::new();

@@ -76,6 +76,7 @@ async fn assert_new_database_after_moving_the_files_away(stores: &[&Sqlite], dir
     assert_eq!(renew(stores[0], held).await, Renewal::Gone, "the hold is in the new file");
 }
 
+// Promise: SQ13
 #[tokio::test]
 async fn overwritten_pages_are_corrupt_and_nothing_is_granted_twice() {
     let dir = TestDir::new();
@@ -92,6 +93,7 @@ async fn overwritten_pages_are_corrupt_and_nothing_is_granted_twice() {
     assert_new_database_after_moving_the_files_away(&[&store, &late], &dir, &held[0]).await;
 }
 
+// Promise: SQ13
 #[tokio::test]
 async fn a_file_with_an_overwritten_header_is_reported_as_not_a_database() {
     let dir = TestDir::new();
@@ -106,6 +108,7 @@ async fn a_file_with_an_overwritten_header_is_reported_as_not_a_database() {
     assert_new_database_after_moving_the_files_away(&[&store, &late], &dir, &held[0]).await;
 }
 
+// Promise: SQ13
 #[tokio::test]
 async fn a_truncated_log_is_corrupt_and_nothing_is_granted_twice() {
     let dir = TestDir::new();
@@ -140,6 +143,7 @@ async fn a_database_that_was_deleted_without_its_log_is_created_again() {
     assert!(dir.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
 }
 
+// Promise: SQ12
 #[tokio::test]
 async fn a_database_that_was_replaced_with_its_log_is_used() {
     let (dir, elsewhere) = (TestDir::new(), TestDir::new());
@@ -235,6 +239,7 @@ async fn a_long_reader_sees_one_state_and_the_log_is_reset_after_it() {
     assert!(dir.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
 }
 
+// Promise: SQ13
 #[tokio::test]
 async fn records_on_overwritten_pages_are_corrupt_and_none_is_created_twice() {
     let dir = TestDir::new();

@@ -55,6 +55,7 @@ fn mount(dir: &TestDir, options: &str) -> (PathBuf, String) {
     (disk.join("locks.db"), format!("mount {options} none {}", quoted(&disk)))
 }
 
+// Promise: SQ16
 #[test]
 fn a_full_disk_grants_nothing_and_work_continues_when_space_is_free_again() {
     let dir = TestDir::new();
@@ -206,6 +207,7 @@ fn a_disk_that_is_mounted_read_only_is_reported() {
     assert!(text.contains("mounted read-only") && text.contains("Denied"), "{text}");
 }
 
+// Promise: SQ16
 #[test]
 fn a_database_on_a_disk_that_became_read_only_is_shown_and_grants_no_lock() {
     let dir = TestDir::new();
@@ -233,6 +235,7 @@ pub(crate) async fn read_only(path: &Path) {
     println!("{}", findings.into_iter().find(|finding| finding.subject == "space").unwrap().says);
 }
 
+// Promise: SQ17
 #[tokio::test]
 async fn a_file_with_two_names_is_refused_under_both() {
     let dir = TestDir::new();
@@ -248,6 +251,7 @@ async fn a_file_with_two_names_is_refused_under_both() {
     Sqlite::new(SqliteOptions::at(&path)).unwrap().ping().await.unwrap();
 }
 
+// Promise: SQ17
 #[test]
 fn a_file_that_is_mounted_by_itself_is_refused() {
     let dir = TestDir::new();
@@ -283,6 +287,7 @@ pub(crate) async fn warned(path: &Path) {
     println!("warnings {} {} {:?} {}", log.take("WARN").len(), finding.subject, finding.level, finding.says);
 }
 
+// Promise: SQ18
 #[test]
 fn a_file_system_that_another_program_serves_is_refused() {
     if !rustix::process::geteuid().is_root() {
@@ -296,6 +301,7 @@ fn a_file_system_that_another_program_serves_is_refused() {
     assert_eq!(text.matches("is on fuse").count(), 1, "{text}");
 }
 
+// Promise: SQ20
 #[test]
 fn files_are_private_with_every_umask() {
     for umask in ["0", "777"] {
@@ -326,6 +332,7 @@ pub(crate) async fn private(path: &Path) {
     std::process::exit(0);
 }
 
+// Promise: SQ6
 #[test]
 fn without_inotify_waiters_poll_and_are_warned_once() {
     let dir = TestDir::new();

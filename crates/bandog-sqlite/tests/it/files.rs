@@ -31,6 +31,7 @@ async fn error_at(path: &Path) -> Error {
     error
 }
 
+// Promise: SQ20
 #[tokio::test]
 async fn all_files_are_for_their_owner_only() {
     let dir = TestDir::new();
@@ -71,6 +72,7 @@ async fn a_file_that_is_not_a_database_is_corrupt_and_not_changed() {
     assert_eq!(fs::read_to_string(dir.path()).unwrap(), text);
 }
 
+// Promise: SQ19
 #[tokio::test]
 async fn a_database_of_another_program_is_not_changed() {
     let dir = TestDir::new();
@@ -82,6 +84,7 @@ async fn a_database_of_another_program_is_not_changed() {
     assert_eq!(fs::read(dir.path()).unwrap(), before);
 }
 
+// Promise: SQ19
 #[tokio::test]
 async fn a_newer_version_of_the_tables_is_unsupported() {
     let dir = TestDir::new();
@@ -135,6 +138,7 @@ async fn a_handle_works_again_after_the_damaged_file_was_removed() {
     store.ping().await.unwrap();
 }
 
+// Promise: SQ11
 #[tokio::test]
 async fn a_deleted_file_is_detected_and_its_holds_are_lost() {
     let dir = TestDir::new();

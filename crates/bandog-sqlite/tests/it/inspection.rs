@@ -42,6 +42,7 @@ async fn every_query(store: &Sqlite, key: &str) -> [Result<usize>; 4] {
     ]
 }
 
+// Promise: SQ15
 #[tokio::test]
 async fn a_query_of_a_missing_database_creates_nothing_and_reports_it() {
     let dir = TestDir::new();
@@ -95,6 +96,7 @@ async fn a_used_store_reports_no_holds_after_its_file_was_deleted() {
     assert!(!store.show(&ours.key).await.unwrap().is_held());
 }
 
+// Promise: SQ14
 #[tokio::test]
 async fn a_query_does_not_upgrade_an_older_version() {
     let dir = TestDir::new();
@@ -109,6 +111,7 @@ async fn a_query_does_not_upgrade_an_older_version() {
     assert_eq!(version(&dir), (1, 0), "a ping that must not create the database has upgraded the tables");
 }
 
+// Promise: SQ14
 #[tokio::test]
 async fn an_older_version_is_upgraded_with_its_holds() {
     let dir = TestDir::new();
@@ -135,6 +138,7 @@ async fn several_handles_may_upgrade_the_tables_at_the_same_time() {
     }
 }
 
+// Promise: SQ14
 #[tokio::test]
 async fn an_older_version_has_no_records_until_a_request_upgrades_it() {
     for version in [1, 2] {

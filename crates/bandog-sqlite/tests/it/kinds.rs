@@ -128,6 +128,7 @@ async fn operators_see_the_holders_and_the_queue_of_every_kind_and_can_evict_the
     }
 }
 
+// Promise: SQ25
 #[tokio::test]
 async fn a_program_of_an_older_version_gets_no_mutex_while_another_kind_holds_the_name() {
     for kind in [Kind::Fair, Kind::Read, Kind::Write, permits(1, 5)] {
@@ -150,6 +151,7 @@ async fn a_program_of_an_older_version_gets_no_mutex_while_another_kind_holds_th
     }
 }
 
+// Promise: SQ25
 #[tokio::test]
 async fn an_eviction_by_a_program_of_an_older_version_ends_the_holds_of_every_kind() {
     for kind in [Kind::Fair, Kind::Read, Kind::Write, permits(4, 5)] {
@@ -176,6 +178,7 @@ async fn an_eviction_by_a_program_of_an_older_version_ends_the_holds_of_every_ki
     }
 }
 
+// Promise: SQ26
 #[tokio::test]
 async fn nothing_is_left_behind_after_the_last_release() {
     let dir = TestDir::new();
@@ -218,6 +221,7 @@ async fn a_starving_claim_gets_the_lock_before_other_claims() {
     }
 }
 
+// Promise: SQ26
 #[tokio::test]
 async fn the_limit_of_a_semaphore_is_kept_and_can_be_changed() {
     let dir = TestDir::new();

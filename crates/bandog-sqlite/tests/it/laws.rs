@@ -205,6 +205,7 @@ async fn operators_see_the_held_locks() {
     }
 }
 
+// Promise: SQ1
 #[tokio::test]
 async fn two_handles_on_one_file_exclude_each_other() {
     let dir = TestDir::new();

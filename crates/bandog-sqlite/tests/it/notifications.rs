@@ -150,6 +150,7 @@ async fn a_dropped_subscription_drops_its_notifier() {
     assert_eq!(Arc::strong_count(&notifications.0), 1);
 }
 
+// Promise: SQ6
 #[tokio::test]
 async fn notifications_continue_after_their_file_was_deleted() {
     let dir = TestDir::new();

@@ -17,6 +17,7 @@ use crate::{
     support::{TTL, TestDir, claim, release, take},
 };
 
+// Promise: RS2
 #[test]
 fn every_swap_that_was_answered_survives_a_power_failure() {
     if !rustix::process::geteuid().is_root() {

@@ -15,6 +15,7 @@ use crate::{
     support::{TTL, TestDir, claim, eventually, release, take, take_eventually, try_take},
 };
 
+// Promise: SQ3
 #[tokio::test]
 async fn the_hold_of_a_killed_process_expires_after_its_ttl() {
     let (dir, ttl) = (TestDir::new(), Duration::from_secs(1));
@@ -28,6 +29,7 @@ async fn the_hold_of_a_killed_process_expires_after_its_ttl() {
     assert!(fences.last() > Fence::new(numbers[1]));
 }
 
+// Promise: SQ10
 #[tokio::test]
 async fn a_process_stopped_in_a_transaction_makes_writers_fail_at_their_timeout() {
     let dir = TestDir::new();
@@ -88,6 +90,7 @@ fn sixty_four_processes_with_one_lock_lose_no_increment() {
     check_history(&log(), Duration::from_secs(600), &dir.path());
 }
 
+// Promise: SQ3
 #[tokio::test]
 async fn a_lock_never_has_two_holders_when_processes_are_killed_at_any_point() {
     kill_at_any_point("count", 12).await;
@@ -165,6 +168,7 @@ fn check_history(log: &str, ttl: Duration, path: &Path) {
     );
 }
 
+// Promise: SQ6
 #[tokio::test]
 async fn a_waiter_in_another_process_gets_a_released_lock_within_milliseconds() {
     let dir = TestDir::new();

@@ -295,6 +295,7 @@ async fn a_handle_that_must_not_create_a_database_reports_that_it_is_missing() {
     put(&handle, "r", None, "found").await;
 }
 
+// Promise: SQ7
 #[tokio::test]
 async fn a_waiting_swap_blocks_no_queries_and_no_refused_requests() {
     let dir = TestDir::new();
@@ -333,6 +334,7 @@ async fn a_swap_that_timed_out_in_the_queue_was_not_applied() {
     put(&store, "r", version, "at last").await;
 }
 
+// Promise: SQ7
 #[tokio::test]
 async fn locks_are_taken_and_released_while_records_are_swapped() {
     let dir = TestDir::new();
@@ -358,6 +360,7 @@ async fn locks_are_taken_and_released_while_records_are_swapped() {
     assert!(a > 0 && b > 0 && c > 0, "{a} {b} {c}");
 }
 
+// Promise: SQ9
 #[test]
 fn processes_that_swap_one_record_lose_no_increment() {
     const LONG: Duration = Duration::from_secs(120); // The machine may be busy with other programs.
@@ -398,6 +401,7 @@ pub(crate) async fn increment(store: &Sqlite) {
     }
 }
 
+// Promise: SQ9
 #[tokio::test]
 async fn answered_swaps_of_killed_processes_are_kept_and_each_swap_is_done_completely_or_not_at_all() {
     let dir = TestDir::new();

@@ -27,6 +27,7 @@ async fn passes_check(dir: &TestDir) {
     assert!(findings.iter().all(|finding| finding.level != Level::Danger), "{findings:?}");
 }
 
+// Promise: SQ23
 #[tokio::test]
 async fn a_lock_has_one_holder_after_a_new_process_opened_the_files() {
     for files in DELETED_SETS {
@@ -58,6 +59,7 @@ async fn a_lock_has_one_holder_after_a_new_process_opened_the_files() {
     }
 }
 
+// Promise: SQ23
 #[tokio::test]
 async fn a_record_is_swapped_once_after_a_new_process_opened_the_files() {
     for files in DELETED_SETS {
@@ -77,6 +79,7 @@ async fn a_record_is_swapped_once_after_a_new_process_opened_the_files() {
     }
 }
 
+// Promise: SQ22
 #[tokio::test]
 async fn nothing_is_lost_if_a_process_with_the_files_open_makes_the_first_request() {
     for files in DELETED_SETS {
@@ -154,6 +157,7 @@ async fn a_request_waits_for_a_process_that_is_stopped_in_a_write_to_a_deleted_l
     assert_eq!(RemoteStore::at(&dir.path()).take("k"), None, "the hold in the deleted log was lost");
 }
 
+// Promise: SQ23
 #[tokio::test]
 async fn a_process_that_exits_does_not_delete_the_new_files_of_other_processes() {
     for files in DELETED_SETS {
@@ -172,6 +176,7 @@ async fn a_process_that_exits_does_not_delete_the_new_files_of_other_processes()
     }
 }
 
+// Promise: SQ22
 #[tokio::test]
 async fn handles_of_one_process_continue_after_their_files_were_deleted() {
     for files in DELETED_SETS {
@@ -208,6 +213,7 @@ async fn a_database_that_was_deleted_without_its_log_and_index_is_new_to_every_p
     passes_check(&dir).await;
 }
 
+// Promise: SQ23
 #[tokio::test]
 async fn files_deleted_while_no_process_had_them_open_lose_commits_that_were_not_in_the_database() {
     for files in DELETED_SETS {
@@ -225,6 +231,7 @@ async fn files_deleted_while_no_process_had_them_open_lose_commits_that_were_not
     }
 }
 
+// Promise: SQ22
 #[tokio::test]
 async fn checkpoints_and_vacuum_by_sqlite_cause_no_reconnection() {
     let dir = TestDir::new();

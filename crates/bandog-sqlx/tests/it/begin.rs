@@ -61,6 +61,7 @@ fn stopped_child(database: &Database, with: &str) -> Process {
     child
 }
 
+// Promise: MY32, PG36
 #[tokio::test]
 async fn a_stopped_holder_does_not_block_the_rows_of_its_successor() {
     let database = Database::new();
@@ -78,6 +79,7 @@ async fn a_stopped_holder_does_not_block_the_rows_of_its_successor() {
 }
 
 /// The control.
+// Promise: MY32, PG36
 #[tokio::test]
 async fn a_plain_transaction_of_a_stopped_holder_blocks_its_successor() {
     let database = Database::new();
@@ -105,6 +107,7 @@ enum End {
     Lost,
 }
 
+// Promise: MY32, PG36
 #[tokio::test]
 async fn the_limit_is_the_ttl_and_ends_with_the_transaction() {
     let database = Database::new();
@@ -131,6 +134,7 @@ async fn the_limit_is_the_ttl_and_ends_with_the_transaction() {
     assert_eq!(database.writes(), "Commit");
 }
 
+// Promise: MY32, PG36
 #[tokio::test]
 async fn several_locks_are_checked_and_the_shortest_ttl_is_the_limit() {
     let database = Database::new();
@@ -175,6 +179,7 @@ async fn a_refusal_has_words_of_its_own() {
 }
 
 /// The level of the sessions of a pool does not matter, and is the same afterwards.
+// Promise: MY32, PG36
 #[tokio::test]
 async fn a_run_is_completed_at_the_level_that_its_completion_needs() {
     let database = Database::new();

@@ -148,6 +148,7 @@ async fn next(ends: &mut mpsc::UnboundedReceiver<bandog::Result<Completion>>) ->
     tokio::time::timeout(SOON, ends.recv()).await.unwrap().unwrap().unwrap()
 }
 
+// Promise: MY24, PG19
 #[tokio::test]
 async fn the_effects_of_a_run_happen_once_if_its_process_is_killed() {
     for (at, expected) in [
@@ -165,6 +166,7 @@ async fn the_effects_of_a_run_happen_once_if_its_process_is_killed() {
     }
 }
 
+// Promise: MY24, PG19
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_past_its_lease() {
     let database = Database::new();
@@ -197,6 +199,7 @@ async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_past_its_lea
 }
 
 /// The row that says that the run was completed is gone, and the statement of the stopped attempt is sent nevertheless.
+// Promise: MY24, PG19
 #[tokio::test]
 async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_until_the_row_of_the_run_is_removed() {
     for is_removed in [false, true] {
@@ -223,6 +226,7 @@ async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_until_the_ro
 }
 
 /// While the transaction of a run is open and has completed its run, other ticks of the job run, and the job is paused.
+// Promise: MY24, PG20
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_and_other_ticks_fail_no_transaction() {
     let database = Database::new();
@@ -266,6 +270,7 @@ async fn a_pause_and_other_ticks_fail_no_transaction() {
 
 /// The row of a completed run stays for some minutes, because a late attempt can still ask. Older rows are removed, in
 /// portions of 100.
+// Promise: MY24, PG20
 #[tokio::test]
 async fn the_rows_of_completed_runs_are_removed_by_later_runs() {
     const RUNS: usize = 10;
@@ -312,6 +317,7 @@ async fn the_rows_of_completed_runs_are_removed_by_later_runs() {
 }
 
 /// MySQL and MariaDB would commit a transaction after a statement that has failed.
+// Promise: MY24
 #[tokio::test]
 async fn a_program_that_ignores_a_refused_completion_writes_nothing() {
     let database = Database::new();
@@ -340,6 +346,7 @@ async fn a_program_that_ignores_a_refused_completion_writes_nothing() {
 
 /// A further call in the same transaction must not report that another attempt has committed: the body would return `Ok`, and
 /// the effects would be lost.
+// Promise: MY24, PG19
 #[tokio::test]
 async fn a_run_that_is_completed_twice_in_one_transaction_is_misused() {
     let database = Database::new();
@@ -380,6 +387,7 @@ async fn a_run_that_is_completed_twice_in_one_transaction_is_misused() {
 
 /// The row that says that a run was completed does not stay for ever. A process that continues after its removal is
 /// refused, because the run is not under way any more.
+// Promise: MY24, PG19
 #[tokio::test]
 async fn a_run_that_has_ended_cannot_be_completed() {
     let database = Database::new();
@@ -402,6 +410,7 @@ async fn a_run_that_has_ended_cannot_be_completed() {
 }
 
 /// Runs and marks are records, so it does not matter where the locks are.
+// Promise: MY24, PG19
 #[tokio::test]
 async fn a_run_is_completed_if_the_locks_are_in_the_table_of_shedlock() {
     let database = Database::new();
@@ -431,6 +440,7 @@ pub(crate) async fn expect_one_completion(database: &Database, client: &bandog::
     running.stop().await.unwrap();
 }
 
+// Promise: MY24, PG19
 #[tokio::test]
 async fn a_run_is_not_completed_where_this_would_prove_nothing() {
     let database = Arc::new(Database::new());

@@ -26,6 +26,7 @@ fn url_of(role: &str, database: &Database) -> String {
     format!("postgres://{role}@localhost/{}?host={directory}&port={port}", database.0)
 }
 
+// Promise: PG17
 #[tokio::test]
 async fn a_transaction_in_another_database_is_misused() {
     let (database, with_locks, empty) = (Database::new(), Database::new(), Database::new());
@@ -44,6 +45,7 @@ async fn a_transaction_in_another_database_is_misused() {
     guard.commit(connection.begin().await.unwrap()).await.unwrap();
 }
 
+// Promise: PG17
 #[tokio::test]
 async fn the_schema_is_that_of_the_lock() {
     let database = Database::new();
@@ -55,6 +57,7 @@ async fn the_schema_is_that_of_the_lock() {
     guard.commit(tx).await.unwrap();
 }
 
+// Promise: PG17
 #[tokio::test]
 async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     let database = Database::new();

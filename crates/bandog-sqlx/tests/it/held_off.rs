@@ -11,6 +11,7 @@ use crate::support::{Checked, Database, SERVER, SOON, write};
 /// Attempts that must not get the lock.
 const ATTEMPTS: usize = 5;
 
+// Promise: PG15
 #[tokio::test]
 async fn no_client_gets_the_lock_before_the_transaction_ends() {
     let database = Database::new();
@@ -48,6 +49,7 @@ async fn no_client_gets_the_lock_before_the_transaction_ends() {
 }
 
 /// A holder that releases its lock before the commit.
+// Promise: PG15
 #[tokio::test]
 async fn an_early_release_does_not_let_others_in() {
     let database = Database::new();
@@ -66,6 +68,7 @@ async fn an_early_release_does_not_let_others_in() {
 }
 
 /// The server ends the session of a process that dies in its transaction, so the lock is free.
+// Promise: PG15
 #[tokio::test]
 async fn a_session_that_ends_lets_the_next_client_in() {
     let database = Database::new();

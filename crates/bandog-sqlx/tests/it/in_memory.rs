@@ -85,6 +85,7 @@ async fn a_run_in_memory_is_completed_until_it_has_ended() {
 }
 
 /// As with a store in the database.
+// Promise: MY32, PG36
 #[tokio::test]
 async fn a_run_in_memory_is_refused_at_another_level_unless_it_begins_the_transaction() {
     let (database, client) = (Database::new(), testing::client());

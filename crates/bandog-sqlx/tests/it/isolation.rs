@@ -19,6 +19,7 @@ async fn begin<'c>(connection: &'c mut PgConnection, level: &str) -> Transaction
     tx
 }
 
+// Promise: PG16
 #[tokio::test]
 async fn a_transaction_with_a_snapshot_commits_also_after_renewals() {
     let database = Database::new();
@@ -42,6 +43,7 @@ async fn a_transaction_with_a_snapshot_commits_also_after_renewals() {
     }
 }
 
+// Promise: PG14
 #[tokio::test]
 async fn a_snapshot_from_before_the_grant_fails_the_transaction() {
     let database = Database::new();
@@ -59,6 +61,7 @@ async fn a_snapshot_from_before_the_grant_fails_the_transaction() {
     assert_eq!(database.writes(), "");
 }
 
+// Promise: PG14
 #[tokio::test]
 async fn a_later_grant_that_the_snapshot_does_not_contain_fails_the_transaction() {
     let database = Database::new();
@@ -79,6 +82,7 @@ async fn a_later_grant_that_the_snapshot_does_not_contain_fails_the_transaction(
 
 /// The check begins while a grant to another claim is not committed yet. The snapshot of the statement still has the
 /// earlier holder, and the row of the fence is already that of the later one.
+// Promise: PG14
 #[tokio::test]
 async fn a_grant_that_commits_during_the_check_is_seen() {
     let database = Database::new();
@@ -115,6 +119,7 @@ async fn a_grant_that_commits_during_the_check_is_seen() {
 }
 
 /// The lease expires while the check waits for the row of the fence.
+// Promise: PG14
 #[tokio::test]
 async fn a_lease_that_expires_during_the_check_is_seen() {
     let database = Database::new();

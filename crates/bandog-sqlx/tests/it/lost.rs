@@ -27,6 +27,7 @@ async fn a_held_lock_lets_the_transaction_commit() {
     assert_eq!(database.writes(), "Fair Mutex Write");
 }
 
+// Promise: PG14
 #[tokio::test]
 async fn an_expired_lease_that_no_client_took_fails_the_transaction() {
     let database = Database::new();
@@ -53,6 +54,7 @@ async fn an_expired_lease_that_no_client_took_fails_the_transaction() {
     assert_eq!(database.writes(), "");
 }
 
+// Promise: PG14
 #[tokio::test]
 async fn a_lock_that_an_operator_took_away_fails_the_transaction() {
     let database = Database::new();
@@ -81,6 +83,7 @@ async fn a_lock_that_an_operator_took_away_fails_the_transaction() {
 }
 
 /// The claim of a waiter is in the same row as the claim of the holder.
+// Promise: PG14
 #[tokio::test]
 async fn a_waiter_in_the_queue_does_not_hold_the_lock_and_does_not_disturb_its_holder() {
     let database = Database::new();
@@ -103,6 +106,7 @@ async fn a_waiter_in_the_queue_does_not_hold_the_lock_and_does_not_disturb_its_h
     }
 }
 
+// Promise: PG14
 #[tokio::test]
 async fn a_lock_in_a_file_cannot_be_checked() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,6 +116,7 @@ async fn a_lock_in_a_file_cannot_be_checked() {
 }
 
 /// A failed check would be undone with the savepoint, and the outer transaction could commit.
+// Promise: PG14
 #[tokio::test]
 async fn a_savepoint_is_misused() {
     let database = Database::new();
@@ -130,6 +135,7 @@ async fn a_savepoint_is_misused() {
 }
 
 /// The server ends the session while it executes the commit.
+// Promise: PG14
 #[tokio::test]
 async fn a_session_that_ends_in_the_commit_leaves_its_result_open() {
     let database = Database::new();
@@ -171,6 +177,7 @@ async fn a_transaction_that_was_idle_for_too_long_writes_nothing_and_loses_no_lo
 }
 
 /// The transaction commits only if all locks of the guard are held.
+// Promise: PG14
 #[tokio::test]
 async fn a_guard_of_several_locks_checks_each_of_them() {
     let database = Database::new();
@@ -193,6 +200,7 @@ async fn a_guard_of_several_locks_checks_each_of_them() {
 }
 
 /// A thread without async gets the same statement, for a client of its own.
+// Promise: PG14
 #[tokio::test]
 async fn a_blocking_guard_has_the_statement() {
     let database = Database::new();

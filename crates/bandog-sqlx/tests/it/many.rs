@@ -18,6 +18,7 @@ const CYCLES: usize = 300;
 const SLOWER: u32 = 4;
 const SLACK: Duration = Duration::from_secs(1);
 
+// Promise: PG16
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_transaction_costs_no_other_hold_and_stalls_no_other_name() {
     let database = Database::new();

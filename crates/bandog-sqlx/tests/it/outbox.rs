@@ -51,6 +51,7 @@ fn worker(queue: &WorkQueue<String>, pool: Pool<Db>, attempts: &Arc<AtomicU32>) 
     })
 }
 
+// Promise: W8
 #[tokio::test]
 async fn effects_and_elements_commit_together() {
     const ORDERS: usize = 40;
@@ -91,6 +92,7 @@ async fn effects_and_elements_commit_together() {
     assert_eq!(database.writes(), [of("in"), of("out")].concat().join(" "), "each effect once");
 }
 
+// Promise: W8
 #[tokio::test]
 async fn a_transaction_commits_nothing_for_an_element_that_is_lost() {
     let database = Database::new();

@@ -98,6 +98,7 @@ async fn begin(connection: &mut DbConnection) -> Transaction<'_, Db> {
     connection.begin().await.unwrap()
 }
 
+// Promise: W8
 #[tokio::test]
 async fn elements_are_pushed_if_the_transaction_commits() {
     let database = Database::new();

@@ -115,6 +115,7 @@ async fn sweep_all(client: &Client, connection: &mut DbConnection) {
     guard.release().await.unwrap();
 }
 
+// Promise: MY22, PG15
 #[tokio::test]
 async fn a_holder_that_is_stopped_before_the_check_writes_nothing() {
     let database = database_with_orders();
@@ -141,6 +142,7 @@ enum Meanwhile {
 }
 
 /// The lease has expired an hour ago by the time of the database, and the holder does not know it.
+// Promise: MY22, PG15
 #[tokio::test]
 async fn a_holder_that_is_stopped_for_an_hour_writes_nothing() {
     for meanwhile in [Meanwhile::Grants, Meanwhile::Forgotten, Meanwhile::HeldByAnother] {
@@ -172,6 +174,7 @@ async fn a_holder_that_is_stopped_for_an_hour_writes_nothing() {
     }
 }
 
+// Promise: MY22, PG15
 #[tokio::test]
 async fn a_holder_that_is_stopped_after_the_check_commits_before_the_next_holder() {
     let database = database_with_orders();
@@ -203,6 +206,7 @@ async fn a_holder_that_is_stopped_after_the_check_commits_before_the_next_holder
 }
 
 /// The control: without the check, the same sweep is wrong.
+// Promise: MY22, PG15
 #[tokio::test]
 async fn without_the_check_a_stopped_holder_returns_orders_twice() {
     let database = database_with_orders();

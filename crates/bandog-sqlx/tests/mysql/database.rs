@@ -21,6 +21,7 @@ fn grants() -> Vec<&'static str> {
 }
 
 /// The statement names the database of the lock, so a transaction may use another one of the same server.
+// Promise: MY23
 #[tokio::test]
 async fn a_transaction_in_another_database_of_the_server_is_checked() {
     let (database, other) = (Database::new(), Database::new());
@@ -48,6 +49,7 @@ async fn a_transaction_in_another_database_of_the_server_is_checked() {
     panic!("each transaction was committed, although the tables have another id");
 }
 
+// Promise: MY23
 #[tokio::test]
 async fn a_savepoint_is_misused() {
     let database = Database::new();
@@ -66,6 +68,7 @@ async fn a_savepoint_is_misused() {
     assert_eq!(elsewhere.commit(tx).await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
+// Promise: MY23
 #[tokio::test]
 async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     let database = Database::new();

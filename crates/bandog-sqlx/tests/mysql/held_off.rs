@@ -15,6 +15,7 @@ const OTHERS: usize = 500;
 /// The usual level of the server, and the one that other databases have.
 const LEVELS: [&str; 2] = ["repeatable read", "read committed"];
 
+// Promise: MY22
 #[tokio::test]
 async fn no_client_gets_the_lock_before_the_transaction_ends() {
     let database = Database::new();
@@ -50,6 +51,7 @@ async fn no_client_gets_the_lock_before_the_transaction_ends() {
     assert_eq!(database.writes(), "Fair Fair Mutex Mutex Write Write");
 }
 
+// Promise: MY22
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_transaction_costs_no_other_hold() {
     let database = Database::new();

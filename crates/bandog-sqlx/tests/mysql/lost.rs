@@ -11,6 +11,7 @@ use crate::support::{Checked, Database, SOON, execute, set_level, write};
 
 const LEVELS: [&str; 3] = ["read committed", "repeatable read", "serializable"];
 
+// Promise: MY21
 #[tokio::test]
 async fn a_held_lock_lets_the_transaction_commit() {
     let database = Database::new();
@@ -34,6 +35,7 @@ async fn a_held_lock_lets_the_transaction_commit() {
     }
 }
 
+// Promise: MY21
 #[tokio::test]
 async fn an_expired_lease_that_no_client_took_fails_the_transaction() {
     let database = Database::new();
@@ -60,6 +62,7 @@ async fn an_expired_lease_that_no_client_took_fails_the_transaction() {
 }
 
 /// The server would commit a transaction after a statement that has failed.
+// Promise: MY21
 #[tokio::test]
 async fn a_program_that_ignores_the_error_writes_nothing() {
     let database = Database::new();
@@ -85,6 +88,7 @@ async fn a_program_that_ignores_the_error_writes_nothing() {
 }
 
 /// The statement would not be executed, and so would not check the lock.
+// Promise: MY21
 #[tokio::test]
 async fn a_session_that_limits_the_rows_of_results_cannot_check_a_lock() {
     let database = Database::new();
@@ -106,6 +110,7 @@ async fn a_session_that_limits_the_rows_of_results_cannot_check_a_lock() {
 }
 
 /// MariaDB commits a transaction before such a statement. Then no transaction is open, so a check would protect nothing.
+// Promise: MY21
 #[tokio::test]
 async fn a_check_without_an_open_transaction_is_misused() {
     let database = Database::new();
@@ -125,6 +130,7 @@ async fn a_check_without_an_open_transaction_is_misused() {
     assert!(query.fetch_optional(&mut connection).await.unwrap().is_some());
 }
 
+// Promise: MY21
 #[tokio::test]
 async fn a_lock_that_was_granted_again_fails_the_transaction() {
     let database = Database::new();
@@ -159,6 +165,7 @@ async fn a_lock_that_was_granted_again_fails_the_transaction() {
     }
 }
 
+// Promise: MY21
 #[tokio::test]
 async fn a_transaction_with_a_snapshot_begins_after_the_lock() {
     let database = Database::new();
@@ -188,6 +195,7 @@ async fn a_transaction_with_a_snapshot_begins_after_the_lock() {
 }
 
 /// The transaction commits only if all locks of the guard are held.
+// Promise: MY21
 #[tokio::test]
 async fn a_guard_of_several_locks_checks_each_of_them() {
     let database = Database::new();
@@ -210,6 +218,7 @@ async fn a_guard_of_several_locks_checks_each_of_them() {
 }
 
 /// A thread without async gets the same statement, for a client of its own.
+// Promise: MY21
 #[tokio::test]
 async fn a_blocking_guard_has_the_statement() {
     let database = Database::new();

@@ -188,6 +188,7 @@ async fn opposite_orders_over_two_stores_cannot_deadlock() {
 
 /// While a call waits for a lock of one client, it holds no lock of another client. It also waits for the lock that was
 /// refused, instead of trying all of them again and again.
+// Promise: K17
 #[tokio::test(start_paused = true)]
 async fn no_lock_is_held_while_the_call_waits_for_another_client() {
     let (near, far) = (Counting::new(memory()), memory());

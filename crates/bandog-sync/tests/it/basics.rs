@@ -26,6 +26,7 @@ async fn a_lock_is_taken_released_and_taken_again() {
     assert_eq!(orders.lock().await.unwrap_err().kind(), bandog_core::ErrorKind::Closed);
 }
 
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn waiters_of_one_client_are_served_in_order() {
     let client = client();

@@ -30,6 +30,7 @@ async fn dropped_calls_leave_nothing_over_a_slow_wire() {
 
 /// The same test, but 30 % of all requests fail: the request or its answer is lost, or the request is applied long
 /// after its error.
+// Promise: L14
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_leave_nothing_over_a_lossy_wire() {
     for seed in 0..WORLDS {

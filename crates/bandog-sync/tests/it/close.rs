@@ -7,6 +7,7 @@ use tokio::time;
 
 use crate::kit::{client, held, kind, memory, ms, soon, waiting};
 
+// Promise: L23
 #[tokio::test(start_paused = true)]
 async fn close_releases_every_lock_and_ends_every_wait() {
     let store = memory();
@@ -48,6 +49,7 @@ async fn later_calls_are_closed() {
 
 /// The answer to a claim is in flight when the client closes. The store has granted the lock, so `close` must release
 /// it, too.
+// Promise: L23
 #[tokio::test(start_paused = true)]
 async fn close_releases_a_grant_that_is_in_flight() {
     let store = memory();
@@ -65,6 +67,7 @@ async fn close_releases_a_grant_that_is_in_flight() {
 }
 
 /// If the store does not answer, `close()` returns after twice the request timeout.
+// Promise: L23
 #[tokio::test(start_paused = true)]
 async fn close_does_not_wait_forever() {
     let wire = Stopped::new(memory());

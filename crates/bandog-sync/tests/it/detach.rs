@@ -19,6 +19,7 @@ async fn leased(client: &Client) -> Vec<Guard<SharedHold>> {
     ]
 }
 
+// Promise: L30
 #[tokio::test(start_paused = true)]
 async fn a_detached_lock_of_any_kind_outlives_its_client_and_another_client_releases_it() {
     let store = memory();
@@ -44,6 +45,7 @@ async fn a_detached_lock_of_any_kind_outlives_its_client_and_another_client_rele
     }
 }
 
+// Promise: L30
 #[tokio::test(start_paused = true)]
 async fn a_detached_lock_is_free_when_its_lease_has_expired() {
     let store = memory();
@@ -60,6 +62,7 @@ async fn a_detached_lock_is_free_when_its_lease_has_expired() {
     assert_eq!(held(&store).await, ["orders"]);
 }
 
+// Promise: L30
 #[tokio::test(start_paused = true)]
 async fn a_detached_lease_is_extended_and_never_shortened() {
     let store = memory();
@@ -141,6 +144,7 @@ async fn a_lock_that_cannot_stay_is_refused_and_released() {
 }
 
 /// A request without an answer can be applied after the release, and would take the lock again.
+// Promise: L30
 #[tokio::test(start_paused = true)]
 async fn a_lock_with_a_request_that_may_still_be_applied_is_not_detached() {
     let wire = Lossy::new(memory());

@@ -23,6 +23,7 @@ async fn a_release_is_sent_although_the_last_handle_was_dropped() {
 }
 
 /// A guard keeps its client alive. So its lock is renewed although all other handles were dropped.
+// Promise: M3
 #[tokio::test(start_paused = true)]
 async fn a_guard_outlives_its_client() {
     let store = memory();
@@ -38,6 +39,7 @@ async fn a_guard_outlives_its_client() {
 
 /// If the engine has its own thread, the drop of the last handle waits for the release. So a program can simply return
 /// from `main`.
+// Promise: M3
 #[test]
 fn the_last_handles_drop_waits_for_the_release() {
     let store = Memory::new(Clock::system());

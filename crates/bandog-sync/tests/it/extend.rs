@@ -22,6 +22,7 @@ async fn leased(client: &Client) -> Vec<Guard<SharedHold>> {
 }
 
 /// The store and the guard agree on the new end, and the guard is earlier.
+// Promise: L28
 #[tokio::test(start_paused = true)]
 async fn an_extended_lease_of_any_kind_lasts_for_the_new_time() {
     let store = memory();
@@ -42,6 +43,7 @@ async fn an_extended_lease_of_any_kind_lasts_for_the_new_time() {
     }
 }
 
+// Promise: L28
 #[tokio::test(start_paused = true)]
 async fn a_shorter_time_than_the_rest_shortens_nothing() {
     let store = memory();
@@ -71,6 +73,7 @@ async fn only_a_fixed_lease_with_an_allowed_time_can_be_extended() {
 }
 
 /// The store says that it does not have the lock any more.
+// Promise: L28
 #[tokio::test(start_paused = true)]
 async fn the_store_decides_about_an_extension() {
     let store = memory();
@@ -83,6 +86,7 @@ async fn the_store_decides_about_an_extension() {
 }
 
 /// Without an answer, the guard keeps its deadline. The client repeats the request, so the guard learns the later end.
+// Promise: L28
 #[tokio::test(start_paused = true)]
 async fn an_extension_without_an_answer_keeps_the_earlier_deadline_until_the_store_answers() {
     for fate in [Fate::Refused, Fate::RequestLost, Fate::ReplyLost] {
@@ -105,6 +109,7 @@ async fn an_extension_without_an_answer_keeps_the_earlier_deadline_until_the_sto
 }
 
 /// A hold that readers share, and guards of one owner: each caller gets its answer.
+// Promise: L28
 #[tokio::test(start_paused = true)]
 async fn several_callers_extend_one_lease() {
     let counts = Counting::new(memory());
@@ -119,6 +124,7 @@ async fn several_callers_extend_one_lease() {
     assert!(all.remaining() > ms(6900));
 }
 
+// Promise: L28
 #[test]
 fn a_blocking_caller_extends_its_lease() {
     let client = Client::over(Memory::new(Clock::system())).unwrap().blocking().unwrap();
@@ -135,6 +141,7 @@ fn a_blocking_caller_extends_its_lease() {
 }
 
 /// The lock is lost when the closure has reported no progress for a ttl.
+// Promise: L29
 #[tokio::test(start_paused = true)]
 async fn a_watchdog_renews_only_while_there_is_progress() {
     let client = client(memory());
@@ -158,6 +165,7 @@ async fn a_watchdog_renews_only_while_there_is_progress() {
 }
 
 /// A closure that does not return is as one that reports no progress. One answer in time is enough to keep the lock.
+// Promise: L29
 #[tokio::test(start_paused = true)]
 async fn a_closure_that_hangs_is_no_progress() {
     let client = client(memory());
@@ -176,6 +184,7 @@ async fn a_closure_that_hangs_is_no_progress() {
 }
 
 /// The watchdog repeats its request while the store does not answer, until the lock is lost.
+// Promise: L29
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_shorter_than_the_lease_or_the_lock_is_lost() {
     let wire = Lossy::new(memory());

@@ -29,6 +29,7 @@ async fn is_free(store: &Memory) -> bool {
     is_free
 }
 
+// Promise: K1
 #[tokio::test(start_paused = true)]
 async fn two_clients_take_turns_in_the_order_of_their_calls() {
     let store = memory();
@@ -108,6 +109,7 @@ async fn try_lock_respects_the_queue_and_does_not_join_it() {
 }
 
 /// A dropped call must not keep its place, in whatever moment it is dropped.
+// Promise: K2
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_leaves_no_place_behind() {
     for cancel_at in 0..120 {
@@ -174,6 +176,7 @@ async fn no_release_of_a_late_grant_ends_the_next_hold_of_its_call() {
 }
 
 /// The head of the queue dies. Its place expires, and the next client gets the lock without a notification.
+// Promise: K2
 #[tokio::test(start_paused = true)]
 async fn a_dead_head_delays_the_queue_only_until_its_place_expires() {
     let store = memory();
@@ -194,6 +197,7 @@ async fn a_dead_head_delays_the_queue_only_until_its_place_expires() {
 
 /// Clients in the middle of a long queue die. Their places expire together, and the renewal of the next client's place
 /// says so. A poll would come much later, because the client's claim was far back in the queue.
+// Promise: K2
 #[tokio::test(start_paused = true)]
 async fn dead_clients_in_the_middle_of_the_queue_cost_one_place_and_one_heartbeat() {
     const DEAD: u32 = 30;
@@ -391,6 +395,7 @@ async fn a_follower_learns_that_the_shared_hold_is_lost() {
     assert!(is_free(&store).await);
 }
 
+// Promise: K15
 #[tokio::test(start_paused = true)]
 async fn a_lost_fair_mutex_goes_to_the_next_call() {
     let client = paused().watchdog(ms(3000)).over(memory()).unwrap();

@@ -49,6 +49,7 @@ async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
 
 /// A store may reserve fewer fences than the client requested. When these fences are used up, the client passes its
 /// hold for a new one. So every call gets a turn, and the fences rise.
+// Promise: L5
 #[tokio::test(start_paused = true)]
 async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
     for granted in [1, 2, 7] {
@@ -95,6 +96,7 @@ async fn a_release_to_a_waiting_call_sends_no_request() {
 
 /// After 64 turns a client releases the lock and does not claim it for a short time. So another client that waits gets
 /// the lock.
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn after_64_turns_a_client_lets_others_go_first() {
     let store = memory();
@@ -115,6 +117,7 @@ async fn after_64_turns_a_client_lets_others_go_first() {
 }
 
 /// If the turns are longer, a client lets others go first after 20 ms.
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn after_20_ms_a_client_lets_others_go_first() {
     let store = memory();

@@ -24,6 +24,7 @@ async fn set_and_wait(client: &Client) -> JoinHandle<bandog_core::Result<()>> {
     waiter
 }
 
+// Promise: CL2
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_polls_once_a_second() {
     let store = memory();
@@ -52,6 +53,7 @@ async fn a_notification_ends_the_wait_without_a_poll() {
     assert_eq!(opened.elapsed(), ms(0));
 }
 
+// Promise: CL2
 #[tokio::test(start_paused = true)]
 async fn a_reconnection_makes_a_waiting_call_poll() {
     let store = memory();
@@ -69,6 +71,7 @@ async fn a_reconnection_makes_a_waiting_call_poll() {
     assert_eq!(lost.elapsed(), ms(0));
 }
 
+// Promise: CL2
 #[tokio::test(start_paused = true)]
 async fn a_call_that_has_got_an_answer_waits_through_outages() {
     let store = memory();
@@ -84,6 +87,7 @@ async fn a_call_that_has_got_an_answer_waits_through_outages() {
     soon(waiter).await.unwrap().unwrap();
 }
 
+// Promise: CL6
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_in_time_if_the_store_does_not_answer() {
     let (stopped, lossy) = (Stopped::new(memory()), Lossy::new(memory()));
@@ -105,6 +109,7 @@ async fn a_wait_ends_in_time_if_the_store_does_not_answer() {
     assert_eq!(kind(latch.wait_for(Duration::MAX).await), Some(ErrorKind::Misused));
 }
 
+// Promise: CL3
 #[tokio::test(start_paused = true)]
 async fn an_operation_without_an_answer_is_repeated_for_two_timeouts() {
     let wire = Lossy::new(memory());
@@ -128,6 +133,7 @@ async fn an_operation_without_an_answer_is_repeated_for_two_timeouts() {
     assert_eq!(latch.count().await.unwrap(), 7);
 }
 
+// Promise: CL3
 #[tokio::test(start_paused = true)]
 async fn an_operation_continues_while_others_change_the_latch() {
     let wire = Lossy::new(memory());
@@ -330,6 +336,7 @@ async fn the_record_of_a_latch_does_not_grow_with_the_operations_of_a_client() {
     assert_eq!(operations().await, 1);
 }
 
+// Promise: CL3
 #[tokio::test(start_paused = true)]
 async fn an_operation_ends_within_three_timeouts() {
     // A backend may need several requests for one attempt. Here no attempt ends.
@@ -344,6 +351,7 @@ async fn an_operation_ends_within_three_timeouts() {
     assert_eq!(client(store).latch("start").count().await.unwrap(), 3);
 }
 
+// Promise: CL3
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_hangs_does_not_hide_the_answer() {
     let stopped = Stopped::new(memory());
@@ -356,6 +364,7 @@ async fn a_deletion_that_hangs_does_not_hide_the_answer() {
     assert_eq!(latch.count().await.unwrap(), 3);
 }
 
+// Promise: CL6
 #[tokio::test(start_paused = true)]
 async fn waits_leave_no_subscription_and_do_not_delay_a_close() {
     let counts = Counting::new(memory());
@@ -393,6 +402,7 @@ async fn the_records_of_open_latches_are_deleted_when_their_operations_are_forgo
     assert_eq!(client.latch("closed").count().await.unwrap(), 1);
 }
 
+// Promise: CL7
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_not_a_latch_is_corrupt_and_never_changed() {
     let store = memory();

@@ -135,6 +135,7 @@ async fn after_a_failed_pass_an_unsure_claim_is_released_twice() {
 }
 
 /// A fixed lease is not renewed. So after a reconnection the client asks the store whether the lease still exists.
+// Promise: L8
 #[tokio::test(start_paused = true)]
 async fn after_a_reconnection_a_fixed_lease_is_checked() {
     let store = memory();
@@ -219,6 +220,7 @@ async fn the_next_claim_is_sent_after_the_release_of_a_lost_hold() {
 
 /// A lock is lost when its caller has held it for `max_hold`, even if it is renewed. For the next caller, the time
 /// starts again at zero.
+// Promise: L26
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_each_turn() {
     let store = memory();

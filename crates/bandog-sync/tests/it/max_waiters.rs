@@ -32,6 +32,7 @@ const ONE: std::num::NonZeroU32 = std::num::NonZeroU32::MIN;
 const KINDS: [Kind; 5] = [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write, Kind::Permits { take: ONE, of: ONE }];
 
 /// The holder can be this client or another one. In both cases, two calls wait, and each further call is refused at once.
+// Promise: K19
 #[tokio::test(start_paused = true)]
 async fn a_call_too_many_is_refused_at_once() {
     for kind in KINDS {
@@ -88,6 +89,7 @@ async fn a_call_that_does_not_wait_is_not_refused() {
 
 /// For a fair mutex, the calls of other clients count, too. The refused call leaves nothing behind: the next call gets
 /// the place after the first waiter.
+// Promise: K19
 #[tokio::test(start_paused = true)]
 async fn the_queue_of_a_fair_mutex_counts_all_clients() {
     let store = memory();

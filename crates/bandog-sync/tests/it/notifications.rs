@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 
 use crate::kit::{client, key, kind, memory, paused, soon};
 
+// Promise: R13
 #[tokio::test(start_paused = true)]
 async fn notifications_that_no_call_awaits_count_as_one() {
     let store = memory();

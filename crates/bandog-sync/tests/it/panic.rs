@@ -98,6 +98,7 @@ async fn test_broken_engine(client: Client, backend: Broken, other: Client) {
     drop(other);
 }
 
+// Promise: L22
 #[tokio::test(start_paused = true)]
 async fn an_engine_on_the_current_runtime_panics() {
     let backend = Broken::over(Memory::new(Clock::tokio()));
@@ -105,6 +106,7 @@ async fn an_engine_on_the_current_runtime_panics() {
     time::timeout(ms(3_600_000), test_broken_engine(ours, backend, theirs)).await.expect("a call hangs");
 }
 
+// Promise: L22
 #[tokio::test]
 async fn an_engine_on_its_own_thread_panics() {
     let backend = Broken::over(Memory::new(Clock::system()));

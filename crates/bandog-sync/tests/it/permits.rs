@@ -86,6 +86,7 @@ async fn a_permit_goes_to_the_next_call_without_a_request() {
 }
 
 /// A call for all permits must not wait forever while another client takes one permit after another.
+// Promise: K8
 #[tokio::test(start_paused = true)]
 async fn a_call_for_many_permits_does_not_starve() {
     let store = memory();

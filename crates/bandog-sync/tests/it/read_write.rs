@@ -58,6 +58,7 @@ async fn readers_of_one_client_share_one_claim() {
 }
 
 /// The readers of one client must not keep the writers of another client out forever.
+// Promise: K5
 #[tokio::test(start_paused = true)]
 async fn a_writer_elsewhere_does_not_starve() {
     let store = memory();
@@ -113,6 +114,7 @@ async fn a_local_writer_closes_the_open_hold() {
 }
 
 /// The end of one reader's turn, by its `max_hold`, must not end the turns of the other readers of the same hold.
+// Promise: K15
 #[tokio::test(start_paused = true)]
 async fn one_reader_at_its_max_hold_is_lost_alone() {
     let store = memory();
@@ -130,6 +132,7 @@ async fn one_reader_at_its_max_hold_is_lost_alone() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
+// Promise: K6
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_is_refused_and_the_other_direction_is_reentry() {
     let client = client(memory());
@@ -194,6 +197,7 @@ async fn a_name_is_used_as_one_family_at_a_time() {
     drop(guard);
 }
 
+// Promise: K6
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
     let store = memory();
@@ -220,6 +224,7 @@ async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
+// Promise: K16
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_without_an_answer_is_repeated() {
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused, Fate::Late(ms(500))] {
@@ -242,6 +247,7 @@ async fn a_downgrade_without_an_answer_is_repeated() {
 
 /// The first request of the writer had no answer, so its claim is released once more later. While the downgrade is
 /// repeated, that must not free the lock.
+// Promise: K6
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_of_an_unsure_writer_keeps_writers_out() {
     for lost in 0..40 {
@@ -293,6 +299,7 @@ async fn a_dropped_downgrade_releases_the_lock() {
     }
 }
 
+// Promise: K16
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_of_a_lost_lock_is_an_error() {
     let store = memory();
@@ -333,6 +340,7 @@ async fn an_owner_downgrades_only_its_last_guard() {
 }
 
 /// The hold of readers is lost while it is open. The next reader must not share it.
+// Promise: K15
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_is_not_shared() {
     let client = client(memory());

@@ -48,6 +48,7 @@ async fn a_shorter_lease_than_requested_is_renewed_in_its_own_time() {
 }
 
 /// A fixed lease is never renewed.
+// Promise: L3
 #[tokio::test(start_paused = true)]
 async fn a_lease_has_no_watchdog() {
     let counts = Counting::new(memory());
@@ -90,6 +91,7 @@ async fn a_lost_key_does_not_affect_the_others() {
 
 /// After a failover, the store can know the place of a claim and not its grant. The renewal then keeps the place, which is
 /// no hold.
+// Promise: SE3
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_only_keeps_a_place_reports_the_loss() {
     let store = Forgetful::new(memory());
@@ -104,6 +106,7 @@ async fn a_renewal_that_only_keeps_a_place_reports_the_loss() {
 }
 
 /// After a reconnection all holds are renewed immediately, because the store may have lost them.
+// Promise: L8
 #[tokio::test(start_paused = true)]
 async fn a_reconnection_makes_all_holds_due() {
     let store = Forgetful::new(memory());
@@ -149,6 +152,7 @@ async fn a_reconnection_makes_all_waiters_claim() {
 
 /// A renewal hangs for the whole request timeout, which is longer than the ttl. The next renewal is sent without
 /// waiting for the first one, so the hold is not lost. The late answer to the first renewal changes nothing.
+// Promise: L2
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hangs_does_not_lose_the_lock() {
     for hangs in [Which::Requests, Which::Answers] {
@@ -178,6 +182,7 @@ async fn a_renewal_that_hangs_does_not_lose_the_lock() {
 }
 
 /// At most two renewal requests are in flight at the same time.
+// Promise: L2
 #[tokio::test(start_paused = true)]
 async fn at_most_two_renewal_requests_are_in_flight() {
     let wire = Stopped::new(memory());
@@ -193,6 +198,7 @@ async fn at_most_two_renewal_requests_are_in_flight() {
 
 /// The deadline counts from the moment before the request was sent. A slow answer does not move the deadline to a later
 /// time.
+// Promise: L7
 #[tokio::test(start_paused = true)]
 async fn the_deadline_counts_from_before_the_request() {
     let wire = Stopped::new(memory());

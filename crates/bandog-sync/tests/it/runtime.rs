@@ -17,6 +17,7 @@ fn runtime() -> Runtime {
 }
 
 /// The user's runtime is blocked for longer than the ttl. An engine on its own thread still renews the lock.
+// Promise: L21
 #[test]
 fn a_blocked_runtime_loses_nothing_on_its_own_thread() {
     let client = Client::options().watchdog(TTL * 2).over(Memory::new(Clock::system())).unwrap();
@@ -29,6 +30,7 @@ fn a_blocked_runtime_loses_nothing_on_its_own_thread() {
 }
 
 /// If the engine runs on the blocked runtime, the lock is lost, and the guard reports that at the first check.
+// Promise: L21
 #[test]
 fn a_blocked_runtime_loses_its_locks_on_the_current_runtime() {
     runtime().block_on(async {
@@ -42,6 +44,7 @@ fn a_blocked_runtime_loses_its_locks_on_the_current_runtime() {
 }
 
 /// A client can be used from a second runtime after the first one has ended.
+// Promise: L21
 #[test]
 fn an_ended_runtime_changes_nothing_on_its_own_thread() {
     let store = Memory::new(Clock::system());

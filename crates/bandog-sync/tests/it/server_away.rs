@@ -21,6 +21,7 @@ fn about(took: u128, wanted: u128) -> bool {
 
 /// If the store has never answered, a call waits for at most 5 s. A call with a shorter limit ends at that limit, and a
 /// `try_lock` ends after one request timeout.
+// Promise: L17
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_is_awaited_for_five_seconds() {
     let wire = Lossy::new(memory());
@@ -67,6 +68,7 @@ async fn an_error_says_whether_any_request_may_have_been_applied() {
 }
 
 /// If the store has answered once, `lock()` waits through outages of any length.
+// Promise: L17
 #[tokio::test(start_paused = true)]
 async fn after_one_answer_lock_waits_through_outages() {
     let wire = Lossy::new(memory());
@@ -84,6 +86,7 @@ async fn after_one_answer_lock_waits_through_outages() {
 
 /// A call returns `None` only if the store has reported another holder during the call. If the store did not answer,
 /// the call returns an error.
+// Promise: L12
 #[tokio::test(start_paused = true)]
 async fn waits_end_with_none_only_if_the_store_said_busy() {
     let store = memory();

@@ -16,6 +16,7 @@ use crate::kit::{client, memory, ms};
 /// Two clients with 16 tasks each compete for one lock, over a connection with delays. Their numbers of turns (times
 /// that a task had the lock) differ by at most 20 %. Most turns need no request, because a client gives its hold from
 /// one of its tasks to the next.
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn two_clients_with_sixteen_tasks_share_fairly() {
     shares(2, 16, 5).await;

@@ -376,6 +376,7 @@ async fn tasks_of_every_kind_are_accepted() {
 
 /// An error that can never succeed ends the call at once, also if it is the source of another error. Other replicas run into it
 /// too, and the lock is free. It is logged once, as an error.
+// Promise: J22
 #[tokio::test(start_paused = true)]
 async fn an_error_that_can_never_succeed_ends_the_call() {
     #[derive(Debug)]

@@ -55,6 +55,7 @@ impl Drop for Busy {
 /// One client takes the lock again and again. Another client without notifications gets the lock repeatedly, within
 /// seconds. The first client still has the lock most of the time. The memory backend answers in no time. So a poll
 /// finds the lock free only if the busy client *rests*: it does not claim the lock for a short time.
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn a_waiter_without_notifications_is_served() {
     for cause in [Cause::Denied, Cause::Silent, Cause::Unpublished] {
@@ -80,6 +81,7 @@ async fn a_waiter_without_notifications_is_served() {
 /// Several clients take the lock again and again. When one of them rests, another one takes the lock. So the lock is
 /// never free for long enough for a slow poll. Nevertheless, every client gets the lock repeatedly, with and without
 /// notifications.
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn no_client_starves_beside_several_busy_clients() {
     for cause in [None, Some(Cause::Denied), Some(Cause::Silent), Some(Cause::Unpublished)] {
@@ -111,6 +113,7 @@ async fn no_client_starves_beside_several_busy_clients() {
 /// A client that has waited for more than a second *starves*: a release then reserves the lock for such clients, for at
 /// most [`bandog_core::OFFER`]. If such a client stops waiting, the other clients lose no more than this time, and no
 /// lock stays reserved.
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn a_starving_waiter_may_give_up() {
     let store = memory();
@@ -137,6 +140,7 @@ async fn a_starving_waiter_may_give_up() {
 
 /// Each client has one task that releases the lock and claims it again immediately, so that the release and the claim
 /// are in flight together. All clients get a fair share of the lock.
+// Promise: L13
 #[tokio::test(start_paused = true)]
 async fn a_single_task_that_loops_lets_others_in() {
     for loops in [1, 2] {

@@ -19,6 +19,7 @@ use crate::kit::{kind, soon};
 /// After the suspension, a guard reports its loss at the first check. A future that waits for the loss resolves within
 /// about a second, because the engine reads the clock each second. The store's clock has advanced, too, so it has
 /// already granted the lock to another client.
+// Promise: L20
 #[tokio::test]
 async fn a_suspended_holder_sees_its_loss_at_once() {
     static SLEPT: AtomicU64 = AtomicU64::new(0);

@@ -24,6 +24,7 @@ use crate::kit::{client, held, kind, memory, ms, paused, soon, waiting};
 /// 1. If the engine released a lost hold at its local deadline, another client could get the lock at the moment at
 ///    which the old holder learns about the loss. So the engine does not release a lost hold before its guard is
 ///    dropped. The old holder learns about the loss a safety margin before the next grant.
+// Promise: L7
 #[tokio::test(start_paused = true)]
 async fn trap_1_a_loss_comes_before_the_next_grant() {
     for local in [false, true] {
@@ -90,6 +91,7 @@ async fn trap_3_no_release_overtakes_its_claim() {
 }
 
 /// 5. A late answer to a renewal must not extend a deadline that has passed. A guard that was lost stays lost.
+// Promise: L9
 #[tokio::test(start_paused = true)]
 async fn trap_5_a_late_renewal_does_not_save_a_lost_lock() {
     let store = memory();

@@ -32,6 +32,7 @@ async fn free(client: &Client, limit: Duration) -> Vec<(&'static str, Result<boo
     ]
 }
 
+// Promise: L12
 #[tokio::test(start_paused = true)]
 async fn every_call_gets_a_free_value_with_a_limit_from_zero_to_a_year() {
     for limit in [Duration::ZERO, ms(1000), MAX_TTL] {
@@ -42,6 +43,7 @@ async fn every_call_gets_a_free_value_with_a_limit_from_zero_to_a_year() {
     }
 }
 
+// Promise: L12
 #[tokio::test(start_paused = true)]
 async fn a_longer_limit_is_misused_before_any_request() {
     let store = Counting::new(memory());
@@ -94,6 +96,7 @@ async fn a_party_with_a_limit_of_zero_only_opens_the_barrier() {
     assert_eq!(kind(ours.barrier("phase", 0).wait_for(Duration::ZERO).await), Some(ErrorKind::Misused));
 }
 
+// Promise: L12
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_returns_the_error_of_a_store_that_does_not_answer() {
     let wire = Lossy::new(memory());

@@ -18,6 +18,7 @@ const NOT_FOR_LOCKS: [&str; 8] = [
     "/tests.rs",
 ];
 
+// Promise: L19
 #[test]
 fn no_client_reads_the_wall_clock() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

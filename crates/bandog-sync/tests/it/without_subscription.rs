@@ -69,6 +69,7 @@ impl Inspect for Unnotified {
 }
 
 /// A call that waits without notifications polls at least once a second. The client does not try to subscribe again.
+// Promise: L11
 #[tokio::test(start_paused = true)]
 async fn a_waiter_without_notifications_polls() {
     for cause in [Cause::Denied, Cause::Silent, Cause::Unpublished] {

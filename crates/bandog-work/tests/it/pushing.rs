@@ -44,6 +44,7 @@ async fn pushes_of_the_same_time_share_a_request_and_keep_their_ids() {
     }
 }
 
+// Promise: W4
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_dropped_pushes_push_at_most_once() {
     let (queue, _) = queues();

@@ -93,6 +93,7 @@ async fn each_call_gets_its_own_answer() {
     }
 }
 
+// Promise: W9
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_server_is_never_begun() {
     let store = Store::new();
@@ -109,6 +110,7 @@ async fn a_call_without_a_server_is_never_begun() {
     server.stop().await.unwrap();
 }
 
+// Promise: W9
 #[tokio::test(start_paused = true)]
 async fn a_late_call_is_cancelled() {
     let store = Store::new();

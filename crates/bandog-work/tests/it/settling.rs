@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::kit::{SECOND, Seen, count, elements, empty, queues};
 
+// Promise: W5
 #[tokio::test(start_paused = true)]
 async fn a_failed_element_comes_again_and_is_dead_after_the_last_delivery() {
     let (log, _guard) = bandog_testkit::LogCapture::of_thread("bandog_work");
@@ -111,6 +112,7 @@ async fn a_call_settles_a_delivery_whatever_the_handler_returns() {
     workers.stop().await.unwrap();
 }
 
+// Promise: W2
 #[tokio::test(start_paused = true)]
 async fn a_long_handler_keeps_its_element_and_shows_its_progress() {
     let (queue, other) = queues();
@@ -147,6 +149,7 @@ async fn a_long_handler_keeps_its_element_and_shows_its_progress() {
     assert!(queue.status().await.unwrap().workers.is_empty());
 }
 
+// Promise: W2
 #[tokio::test(start_paused = true)]
 async fn a_removed_element_ends_its_handler() {
     let (queue, other) = queues();
@@ -179,6 +182,7 @@ async fn a_removed_element_ends_its_handler() {
     workers.stop().await.unwrap();
 }
 
+// Promise: W6
 #[tokio::test(start_paused = true)]
 async fn elements_of_a_key_are_worked_on_one_by_one() {
     let (queue, other) = queues();

@@ -27,6 +27,7 @@ fn slow(queue: &WorkQueue<String>, time: Duration, ended: &Arc<AtomicU32>) -> Ru
     })
 }
 
+// Promise: W7
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_handlers() {
     let (queue, _) = queues();
@@ -57,6 +58,7 @@ async fn handlers_that_take_too_long_are_dropped_and_their_elements_handed_back(
     assert_eq!(ended.load(Ordering::SeqCst), 0);
 }
 
+// Promise: W7
 #[tokio::test(start_paused = true)]
 async fn dropped_workers_hand_their_elements_back() {
     let (queue, _) = queues();
@@ -92,6 +94,7 @@ async fn workers_run_until_a_future_resolves() {
     assert_eq!(ended.load(Ordering::SeqCst), 1);
 }
 
+// Promise: W7
 #[test]
 fn workers_end_with_their_runtime_and_others_get_their_elements() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -38,6 +38,7 @@ async fn tree(client: &zookeeper_client::Client, root: &str) -> Vec<String> {
     all
 }
 
+// Promise: Z26
 #[tokio::test]
 async fn with_acl_creator_all_nodes_belong_to_the_user() {
     let server = ZooKeeperServer::start();
@@ -75,6 +76,7 @@ async fn with_acl_creator_all_nodes_belong_to_the_user() {
 }
 
 /// The folders are open for all, and the nodes of one user are not.
+// Promise: Z27
 #[tokio::test]
 async fn a_client_waits_behind_the_nodes_of_another_user() {
     let server = ZooKeeperServer::start();

@@ -33,6 +33,7 @@ const PORTION: usize = 300;
 const PER_CALL: Duration = Duration::from_millis(5);
 
 /// The folder of the lock does not exist, and the calls are more than Tokio polls at once.
+// Promise: K1
 #[tokio::test]
 async fn places_have_the_order_of_their_claims_also_in_a_new_folder() {
     const CLAIMS: u64 = 400;
@@ -60,6 +61,7 @@ async fn places_have_the_order_of_their_claims_also_in_a_new_folder() {
 }
 
 /// The renewal takes longer than the claim, because it deletes permits one by one.
+// Promise: Z6
 #[tokio::test]
 async fn a_claim_that_gets_a_new_node_during_a_renewal_keeps_the_node() {
     let server = ZooKeeperServer::start();
@@ -88,6 +90,7 @@ async fn a_claim_that_gets_a_new_node_during_a_renewal_keeps_the_node() {
 }
 
 /// Half of the calls wait to the end. The others are dropped or time out while they wait.
+// Promise: Z6
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_calls_leaves_no_node() {
     let calls = env::var(CALLS).map_or(FEW, |calls| calls.parse().unwrap());

@@ -9,6 +9,7 @@ use bandog_zookeeper::{ZooKeeper, ZooKeeperOptions};
 
 use crate::{LONG_SESSION, SESSION, SOON, backend, client, client_for, connected, neighbour, nodes, soon, take};
 
+// Promise: Z3
 #[tokio::test]
 async fn a_hold_survives_the_restart_of_the_server() {
     let server = ZooKeeperServer::start();
@@ -23,6 +24,7 @@ async fn a_hold_survives_the_restart_of_the_server() {
     assert!(soon(other.mutex("orders").lock()).await.unwrap().fence() > fence);
 }
 
+// Promise: Z1
 #[tokio::test]
 async fn a_holder_without_a_connection_is_lost_before_the_next_grant() {
     let server = ZooKeeperServer::start();
@@ -53,6 +55,7 @@ async fn a_holder_without_a_connection_is_lost_before_the_next_grant() {
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
+// Promise: Z2
 #[tokio::test]
 async fn a_waiter_whose_session_expires_waits_again() {
     let server = ZooKeeperServer::start();
@@ -74,6 +77,7 @@ async fn a_waiter_whose_session_expires_waits_again() {
     eventually_async(SOON, async || nodes(&java, "orders").await.is_empty()).await;
 }
 
+// Promise: Z4
 #[tokio::test]
 async fn a_fixed_lease_that_is_longer_than_the_session_lasts_until_its_end() {
     let lease = SESSION * 2;
@@ -87,6 +91,7 @@ async fn a_fixed_lease_that_is_longer_than_the_session_lasts_until_its_end() {
     assert!(next.fence() > guard.fence());
 }
 
+// Promise: Z6
 #[tokio::test]
 async fn connections_that_break_all_the_time_leave_no_node() {
     let server = ZooKeeperServer::start();
@@ -112,6 +117,7 @@ async fn connections_that_break_all_the_time_leave_no_node() {
 }
 
 /// The session would last for longer than the test waits.
+// Promise: Z17
 #[tokio::test]
 async fn the_end_of_a_client_deletes_its_nodes_and_its_session_before_it_returns() {
     let server = ZooKeeperServer::start();
@@ -129,6 +135,7 @@ async fn the_end_of_a_client_deletes_its_nodes_and_its_session_before_it_returns
     assert!(guard.is_lost() && !held.is_lost());
 }
 
+// Promise: Z17
 #[tokio::test]
 async fn the_end_of_one_of_two_clients_over_a_session_deletes_its_nodes_only() {
     let server = ZooKeeperServer::start();
@@ -156,6 +163,7 @@ async fn a_server_that_is_not_there_is_unavailable_and_found_later() {
     eventually_async(SOON, async || ours.mutex("orders").try_lock().await.is_ok_and(|guard| guard.is_some())).await;
 }
 
+// Promise: Z28
 #[tokio::test]
 async fn the_folder_of_the_url_is_created_when_it_is_missing_and_when_it_was_deleted() {
     let server = ZooKeeperServer::start();
@@ -178,6 +186,7 @@ async fn the_folder_of_the_url_is_created_when_it_is_missing_and_when_it_was_del
 }
 
 /// The server ends when it cannot write its log.
+// Promise: Z30
 #[tokio::test]
 async fn a_full_disk_is_an_outage() {
     let server = ZooKeeperServer::start();

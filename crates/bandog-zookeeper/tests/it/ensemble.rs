@@ -10,6 +10,7 @@ use crate::{LONG_SESSION, SESSION, SOON, client, client_for, connected, nodes, s
 /// The number of locks that are held while the leader is killed.
 const LOCKS: usize = 20;
 
+// Promise: Z13
 #[tokio::test]
 async fn locks_that_are_held_survive_the_death_of_the_leader() {
     let ensemble = ZooKeeperEnsemble::start(3);
@@ -33,6 +34,7 @@ async fn locks_that_are_held_survive_the_death_of_the_leader() {
     take(&ours, "orders").await.release().await.unwrap();
 }
 
+// Promise: Z14
 #[tokio::test]
 async fn a_hold_survives_a_short_loss_of_the_majority_and_nothing_is_granted_meanwhile() {
     let ensemble = ZooKeeperEnsemble::start(3);
@@ -51,6 +53,7 @@ async fn a_hold_survives_a_short_loss_of_the_majority_and_nothing_is_granted_mea
     assert!(soon(other.mutex("orders").lock()).await.unwrap().fence() > fence);
 }
 
+// Promise: Z14
 #[tokio::test]
 async fn a_holder_is_lost_if_the_majority_does_not_come_back_within_its_session() {
     let ensemble = ZooKeeperEnsemble::start(3);
@@ -78,6 +81,7 @@ async fn a_holder_is_lost_if_the_majority_does_not_come_back_within_its_session(
 }
 
 /// The servers are behind wires, so the client connects to another server after the answer was lost.
+// Promise: Z16
 #[tokio::test]
 async fn a_node_whose_answer_was_lost_is_found_through_another_server() {
     let ensemble = ZooKeeperEnsemble::start(3);
@@ -118,6 +122,7 @@ async fn up_to_date(client: &zookeeper_client::Client) {
 }
 
 /// The wire of the holder is cut in one direction, or in both.
+// Promise: Z15
 #[tokio::test]
 async fn a_holder_whose_wire_is_cut_in_one_direction_is_lost_before_the_next_grant() {
     let ensemble = ZooKeeperEnsemble::start(3);

@@ -20,6 +20,7 @@ async fn waits(java: &zookeeper_client::Client) -> bool {
     places(java, "orders").await > 0
 }
 
+// Promise: Z5
 #[tokio::test]
 async fn curator_and_bandog_queue_for_one_lock() {
     let server = ZooKeeperServer::start();
@@ -56,6 +57,7 @@ async fn curator_and_bandog_queue_for_one_lock() {
     assert!(i64::try_from(guard.fence().get()).unwrap() > behind.czxid * 64 + 63);
 }
 
+// Promise: Z7
 #[tokio::test]
 async fn bare_nodes_and_nodes_without_an_end_block_a_lock() {
     let server = ZooKeeperServer::start();
@@ -81,6 +83,7 @@ async fn bare_nodes_and_nodes_without_an_end_block_a_lock() {
     take(&ours, "orders").await.release().await.unwrap();
 }
 
+// Promise: Z8
 #[tokio::test]
 async fn a_folder_that_is_deleted_is_created_again() {
     let server = ZooKeeperServer::start();
@@ -112,6 +115,7 @@ async fn a_fair_claim_whose_folder_was_deleted_is_granted_by_its_first_request()
     }
 }
 
+// Promise: Z26
 #[tokio::test]
 async fn a_folder_with_an_acl_is_denied_without_its_user_and_open_with_it() {
     let server = ZooKeeperServer::start();
@@ -152,6 +156,7 @@ async fn a_name_in_use_by_another_kind_is_denied_until_it_is_free() {
 }
 
 /// A client that is refused, because the lock is of another kind, has a node for a moment.
+// Promise: Z19
 #[tokio::test]
 async fn a_node_of_another_kind_does_not_refuse_a_call_that_waits() {
     let server = ZooKeeperServer::start();
@@ -195,6 +200,7 @@ async fn a_refused_claim_whose_node_becomes_a_place_says_that_it_waits() {
     soon(waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
+// Promise: Z20
 #[tokio::test]
 async fn nodes_of_other_programs_are_neither_listed_nor_deleted() {
     let server = ZooKeeperServer::start();
@@ -296,6 +302,7 @@ async fn a_place_that_could_not_be_deleted_is_deleted_soon_after() {
 }
 
 /// The names of all nodes are in one answer, which is then larger than half a megabyte.
+// Promise: Z29
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_waits_behind_ten_thousand_nodes() {
     const NODES: usize = 10_000;

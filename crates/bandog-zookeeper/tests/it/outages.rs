@@ -8,6 +8,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use crate::{SOON, backend, client, client_for, soon, take};
 
+// Promise: Z18
 #[tokio::test]
 async fn a_client_connects_again_soon_after_an_outage_that_is_shorter_than_its_session() {
     let server = ZooKeeperServer::start();
@@ -26,6 +27,7 @@ async fn a_client_connects_again_soon_after_an_outage_that_is_shorter_than_its_s
     assert!(!guard.is_lost() && other.mutex("orders").try_lock().await.unwrap().is_none());
 }
 
+// Promise: Z18
 #[tokio::test]
 async fn the_error_of_an_outage_says_why_there_is_no_connection() {
     let server = ZooKeeperServer::start();
@@ -47,6 +49,7 @@ async fn the_error_of_an_outage_says_why_there_is_no_connection() {
 }
 
 /// The server accepts connections and does not answer.
+// Promise: Z18
 #[tokio::test]
 async fn calls_without_a_session_share_one_attempt_to_open_it() {
     let server = ZooKeeperServer::start();

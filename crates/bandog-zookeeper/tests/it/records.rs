@@ -22,6 +22,7 @@ fn notifying(from: Option<Version>, to: Option<&str>) -> Swap {
     Swap { notifies: true, to: to.map(str::to_owned), ..Swap::new(Key::new("orders").unwrap(), from, "") }
 }
 
+// Promise: Z21
 #[tokio::test]
 async fn swaps_notify_after_the_folder_of_the_notices_was_deleted() {
     let server = ZooKeeperServer::start();
@@ -37,6 +38,7 @@ async fn swaps_notify_after_the_folder_of_the_notices_was_deleted() {
     soon(notified.notified()).await;
 }
 
+// Promise: Z21
 #[tokio::test]
 async fn a_deleted_record_leaves_no_notice_and_notifies() {
     let server = ZooKeeperServer::start();
@@ -63,6 +65,7 @@ async fn a_deleted_record_leaves_no_notice_and_notifies() {
 }
 
 /// A client cannot ask whether a node is a container. The server's log of transactions shows it.
+// Promise: Z21
 #[tokio::test]
 async fn the_folder_with_the_greatest_deleted_version_is_not_deleted_when_it_is_empty() {
     let server = ZooKeeperServer::start();

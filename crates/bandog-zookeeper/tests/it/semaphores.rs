@@ -10,6 +10,7 @@ use crate::{SOON, backend, client, neighbour, nodes, places, soon};
 const LEASES: &str = "gpus/leases";
 const QUEUE: &str = "gpus/locks";
 
+// Promise: Z22
 #[tokio::test]
 async fn a_claim_has_a_node_for_each_permit_and_none_in_the_queue() {
     let server = ZooKeeperServer::start();
@@ -34,6 +35,7 @@ async fn a_claim_has_a_node_for_each_permit_and_none_in_the_queue() {
     assert!(nodes(&java, LEASES).await.is_empty());
 }
 
+// Promise: Z22
 #[tokio::test]
 async fn nodes_of_others_take_permits_and_their_queue_is_respected() {
     let server = ZooKeeperServer::start();
@@ -71,6 +73,7 @@ async fn nodes_of_others_take_permits_and_their_queue_is_respected() {
     guard.release().await.unwrap();
 }
 
+// Promise: Z25
 #[tokio::test]
 async fn a_claim_that_loses_one_of_its_permits_is_lost_and_gives_back_the_others() {
     let server = ZooKeeperServer::start();
@@ -84,6 +87,7 @@ async fn a_claim_that_loses_one_of_its_permits_is_lost_and_gives_back_the_others
 }
 
 /// The claims of other clients are in the queue for a moment, although there are permits.
+// Promise: Z24
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_at_the_same_time_all_succeed_while_there_are_permits() {
     const CLIENTS: usize = 8;
@@ -107,6 +111,7 @@ async fn attempts_at_the_same_time_all_succeed_while_there_are_permits() {
 }
 
 /// One release wakes the first waiter only.
+// Promise: Z22
 #[tokio::test]
 async fn only_the_first_waiter_watches_the_permits() {
     let server = ZooKeeperServer::start();
@@ -129,6 +134,7 @@ async fn only_the_first_waiter_watches_the_permits() {
     }
 }
 
+// Promise: Z22
 #[tokio::test]
 async fn a_forgotten_semaphore_leaves_nothing() {
     let server = ZooKeeperServer::start();
@@ -147,6 +153,7 @@ async fn a_forgotten_semaphore_leaves_nothing() {
     soon(client.semaphore("gpus", 7).acquire()).await.unwrap().release().await.unwrap();
 }
 
+// Promise: Z22
 #[tokio::test]
 async fn a_limit_that_is_not_a_number_is_an_error() {
     let server = ZooKeeperServer::start();

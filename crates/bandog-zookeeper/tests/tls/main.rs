@@ -66,6 +66,7 @@ async fn refused(url: &str, part: impl Display) {
     assert!(error.to_string().contains(&part), "{error} does not contain {part}");
 }
 
+// Promise: Z31
 #[tokio::test]
 async fn locks_work_over_tls() {
     let authority = Authority::new("shop");
@@ -86,6 +87,7 @@ async fn locks_work_over_tls() {
     assert_eq!((server_says.level, server_says.says.contains("standalone")), (Level::Fine, true), "{server_says:?}");
 }
 
+// Promise: Z31
 #[tokio::test]
 async fn each_refused_certificate_is_named() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
@@ -136,6 +138,7 @@ async fn the_user_of_a_certificate_owns_its_nodes() {
 }
 
 /// The client gets a certificate of another authority, which only the restarted server trusts. The session goes on.
+// Promise: Z31
 #[tokio::test]
 async fn a_renewed_certificate_is_used_by_the_next_connection() {
     let (authority, next) = (Authority::new("shop"), Authority::new("next"));
@@ -155,6 +158,7 @@ async fn a_renewed_certificate_is_used_by_the_next_connection() {
     guard.release().await.unwrap();
 }
 
+// Promise: Z31
 #[tokio::test]
 async fn a_cut_connection_is_made_again_over_tls() {
     let authority = Authority::new("shop");

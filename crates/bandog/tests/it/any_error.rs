@@ -71,6 +71,7 @@ fn a_blocking_locked_function_returns_any_error_type() {
 }
 
 /// The bandog error is found in a report, with and without further context, and is that of the caller.
+// Promise: J22
 #[test]
 fn an_error_that_can_never_succeed_is_found_in_a_report() {
     let unsupported = || Error::new(ErrorKind::Unsupported, "no transactions here");

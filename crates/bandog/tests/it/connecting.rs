@@ -1,5 +1,6 @@
 use bandog::{ConnectOptions, ErrorKind, blocking, connect};
 
+// Promise: M1
 #[tokio::test]
 async fn memory_without_a_name_is_a_new_store_and_with_a_name_is_shared() {
     let (one, other) = (connect("memory:").await.unwrap(), connect("memory:").await.unwrap());

@@ -62,6 +62,7 @@ async fn a_store_that_loses_its_data_makes_no_tick_run_twice(url: &str, lose: im
     assert!(row.ok >= 10 && row.missed > 0, "{row:?}");
 }
 
+// Promise: J13
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_tick_runs_twice_on_a_redis_that_is_killed_and_restarts_empty() {
@@ -75,6 +76,7 @@ async fn no_tick_runs_twice_on_a_redis_that_is_killed_and_restarts_empty() {
     .await;
 }
 
+// Promise: J13
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_tick_runs_twice_on_a_redis_that_is_flushed() {
@@ -85,6 +87,7 @@ async fn no_tick_runs_twice_on_a_redis_that_is_flushed() {
     .await;
 }
 
+// Promise: J13
 #[cfg(feature = "sqlite")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_tick_runs_twice_on_a_file_that_is_deleted() {

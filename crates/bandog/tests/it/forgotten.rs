@@ -43,6 +43,7 @@ async fn forgets_beside_traffic(url: &str, left: impl FnOnce() -> usize) {
     assert_eq!(client.forget_unused(Pattern::new("*"), MONTH).await.unwrap(), 0);
 }
 
+// Promise: L31
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_names_are_forgotten_on_redis_beside_live_traffic() {
     let redis = RedisServer::start();
@@ -57,6 +58,7 @@ async fn a_hundred_thousand_names_are_forgotten_on_redis_beside_live_traffic() {
     forgets_beside_traffic(&redis.url(), left).await;
 }
 
+// Promise: L31
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_names_are_forgotten_on_postgres_beside_live_traffic() {
     let postgres = PostgresServer::start();

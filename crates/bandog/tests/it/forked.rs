@@ -138,6 +138,7 @@ fn forks_in_a_runtime(url: &str) {
     println!("the parent is done");
 }
 
+// Promise: L32
 #[test]
 fn calls_in_a_forked_child_fail_at_once_and_the_parent_keeps_its_locks() {
     let server = RedisServer::start();

@@ -63,6 +63,7 @@ async fn a_stop_notifies_after_all_its_changes_are_in_the_store(url: &str) {
     assert_eq!((row.live.len(), row.queued), (0, 0), "the cancelled run was handed over: {row:?}");
 }
 
+// Promise: J5
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_redis_a_stop_notifies_after_all_its_changes_are_in_the_store() {
@@ -70,6 +71,7 @@ async fn on_redis_a_stop_notifies_after_all_its_changes_are_in_the_store() {
     a_stop_notifies_after_all_its_changes_are_in_the_store(&server.url()).await;
 }
 
+// Promise: J5
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_sqlite_a_stop_notifies_after_all_its_changes_are_in_the_store() {

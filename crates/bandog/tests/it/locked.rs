@@ -26,6 +26,7 @@ fn blocking_client() -> blocking::Client {
     blocking::connect("memory:").unwrap()
 }
 
+// Promise: A1
 #[tokio::test]
 async fn calls_of_a_locked_function_run_one_at_a_time() {
     struct Shop {
@@ -103,6 +104,7 @@ async fn an_empty_name_at_run_time_is_an_error() {
     assert_eq!(work(&client, "").await.unwrap_err().kind(), ErrorKind::Misused);
 }
 
+// Promise: A3
 #[tokio::test]
 async fn if_the_lock_is_busy_the_call_returns_none_without_running_the_body() {
     #[locked(name = "orders", wait = "0s")]
@@ -117,6 +119,7 @@ async fn if_the_lock_is_busy_the_call_returns_none_without_running_the_body() {
     assert_eq!(sweep(&client).await.unwrap(), Some(7));
 }
 
+// Promise: A3
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_for_a_busy_lock_as_long_as_the_key_wait_says() {
     #[locked(name = "orders", wait = "5s")]
@@ -141,6 +144,7 @@ impl Drop for SetOnDrop {
     }
 }
 
+// Promise: A2
 #[tokio::test(start_paused = true)]
 async fn the_body_is_dropped_when_the_lock_is_lost() {
     #[locked(name = "orders", lease = "10s")]
@@ -184,6 +188,7 @@ async fn closing_the_client_drops_the_body() {
     assert_eq!(sweep(&client, begun).await.unwrap_err().kind(), ErrorKind::Closed);
 }
 
+// Promise: A1
 #[tokio::test]
 async fn dropping_a_call_releases_the_lock() {
     #[locked(name = "orders")]
@@ -199,6 +204,7 @@ async fn dropping_a_call_releases_the_lock() {
     client.mutex("orders").lock().await.unwrap().release().await.unwrap();
 }
 
+// Promise: A1
 #[tokio::test]
 async fn an_error_of_the_body_is_returned_and_the_lock_is_released() {
     #[derive(Debug)]
@@ -270,6 +276,7 @@ fn without_async_a_call_returns_none_if_the_lock_is_busy() {
     assert_eq!(sweep(&client).unwrap(), Some(()));
 }
 
+// Promise: A2
 #[test]
 fn without_async_a_lost_lock_is_an_error_when_the_body_ends() {
     #[locked(name = "orders", lease = "100ms", guard = guard)]
@@ -280,6 +287,7 @@ fn without_async_a_lost_lock_is_an_error_when_the_body_ends() {
     assert_eq!(sweep(&blocking_client()).unwrap_err().kind(), ErrorKind::Lost);
 }
 
+// Promise: A1
 #[test]
 fn without_async_a_body_that_panics_releases_the_lock() {
     #[locked(name = "orders")]

@@ -28,6 +28,7 @@ async fn the_start_fails_if_a_variable_of_the_environment_is_missing() {
     assert!(fault.contains(why), "{fault}");
 }
 
+// Promise: A5
 #[tokio::test]
 async fn the_start_fails_if_a_value_from_the_environment_is_wrong() {
     // Cargo sets these variables for tests, so the test does not change its environment.
@@ -74,6 +75,7 @@ async fn the_start_fails_if_a_value_from_the_environment_is_wrong() {
     }
 }
 
+// Promise: A5
 #[tokio::test]
 async fn the_start_fails_if_a_shared_value_is_missing_or_given_twice() {
     struct Shop;

@@ -30,6 +30,7 @@ fn the_error_of_a_host_without_a_scheme_contains_the_right_url() {
     assert!(ConnectOptions::parse("memory:6379").is_ok(), "the name of a memory store can be a number");
 }
 
+// Promise: C10
 #[test]
 fn white_space_around_a_url_is_removed() {
     let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
@@ -60,6 +61,7 @@ fn white_space_around_a_url_is_removed() {
     assert!(ConnectOptions::parse("sqlite:/my dir/l.db").is_ok());
 }
 
+// Promise: C10
 #[test]
 fn a_url_for_a_child_has_its_options_and_no_mask() {
     for (scheme, options) in [

@@ -20,6 +20,7 @@ const TIMES: u64 = 1000;
 /// Number of additions of both sides.
 const ALL: u64 = 2 * TASKS as u64 * TIMES;
 
+// Promise: X1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_locks_lose_no_addition() {
     let counter = count_together("lock").await;

@@ -12,6 +12,7 @@ use crate::{
 /// A short ttl, so that the tests do not take long.
 const SHORT: Duration = Duration::from_secs(3);
 
+// Promise: X4
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn java_gets_the_lock_of_our_killed_process() {
     let rig = Rig::start(SHORT).await;
@@ -26,6 +27,7 @@ async fn java_gets_the_lock_of_our_killed_process() {
     check("our process", start.elapsed(), left);
 }
 
+// Promise: X4
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn we_get_the_lock_of_a_killed_jvm() {
     let rig = Rig::start(SHORT).await;

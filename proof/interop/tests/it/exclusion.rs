@@ -2,6 +2,7 @@
 
 use crate::rig::{Rig, TTL};
 
+// Promise: X1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_java_holds_is_busy_for_us() {
     let rig = Rig::start(TTL).await;
@@ -18,6 +19,7 @@ async fn a_lock_that_java_holds_is_busy_for_us() {
     guard.release().await.expect("released");
 }
 
+// Promise: X1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_we_hold_is_busy_for_java() {
     let rig = Rig::start(TTL).await;

@@ -2,6 +2,7 @@
 
 use crate::rig::{Rig, TTL, token};
 
+// Promise: X3
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fences_increase_over_grants_of_both_sides() {
     let rig = Rig::start(TTL).await;

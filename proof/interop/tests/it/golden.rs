@@ -52,16 +52,19 @@ fn java_leaves_the_keys_and_messages_of_a_latch() {
     check_java("latch", &scripts::latch());
 }
 
+// Promise: X5
 #[test]
 fn bandog_leaves_the_keys_and_messages_of_a_fair_lock() {
     check_bandog("fair", &scripts::fair());
 }
 
+// Promise: X5
 #[test]
 fn bandog_leaves_the_keys_and_messages_of_a_read_write_lock() {
     check_bandog("read-write", &scripts::read_write());
 }
 
+// Promise: X5
 #[test]
 fn bandog_leaves_the_keys_and_messages_of_a_leased_semaphore() {
     check_bandog("leased-semaphore", &scripts::leased());
@@ -72,6 +75,7 @@ fn bandog_leaves_the_keys_and_messages_of_a_semaphore() {
     check_program(Program::BandogPlain, "semaphore", &scripts::semaphore());
 }
 
+// Promise: X5
 #[test]
 fn bandog_leaves_the_keys_and_messages_of_a_latch() {
     check_bandog("latch", &scripts::latch());

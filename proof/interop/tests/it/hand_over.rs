@@ -11,6 +11,7 @@ use crate::{
 
 const TURNS: usize = 40;
 
+// Promise: X2
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn java_frees_and_we_get_it() {
     let rig = Rig::start(TTL).await;
@@ -28,6 +29,7 @@ async fn java_frees_and_we_get_it() {
     show_and_check_median("Java's unlock to our guard", &mut times);
 }
 
+// Promise: X2
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn we_release_and_java_gets_it() {
     let rig = Rig::start(TTL).await;

@@ -46,6 +46,7 @@ fn until_subscribed(server: &RedisServer, count: i64) {
 }
 
 /// Both sides count the permits that are in use with one counter on the server.
+// Promise: X8
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_of_both_sides_are_never_above_the_limit() {
     let actors = Actors::start(TTL, &[Program::Redisson4]);
@@ -86,6 +87,7 @@ async fn permits_of_both_sides_are_never_above_the_limit() {
     assert_eq!(clients[0].show("gpus").await.expect("an answer").holders, []);
 }
 
+// Promise: X8
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_ours_wakes_a_waiter_of_java() {
     let actors = Actors::start(TTL, &[Program::Redisson4]);
@@ -118,6 +120,7 @@ async fn a_release_of_ours_wakes_a_waiter_of_java() {
     assert!(median(&mut times) < PROMPT);
 }
 
+// Promise: X8
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_java_wakes_a_waiter_of_ours() {
     let actors = Actors::start(TTL, &[Program::Redisson4]);
@@ -146,6 +149,7 @@ async fn a_release_of_java_wakes_a_waiter_of_ours() {
 }
 
 /// The permits of our dead client return, and the permits of a killed JVM do not.
+// Promise: RD23
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_permits_of_our_dead_clients_return() {
     let actors = Actors::start(TTL, &[Program::Redisson4; 2]);

@@ -115,12 +115,14 @@ fn on_tables(times: [&str; 2], at_most: Duration, programs: &[Program], test: im
     });
 }
 
+// Promise: PG21
 #[test]
 fn either_side_excludes_the_other_side() {
     on_both(USUAL, exclude_each_other);
 }
 
 /// The drivers give their sessions the zone of the JVM, so the times of these columns depend on it.
+// Promise: PG21
 #[test]
 fn either_side_excludes_the_other_side_with_times_that_depend_on_the_zone() {
     on_tables(["timestamptz", "timestamp"], USUAL, &[Program::ShedLock, Program::BandogShedLock], exclude_each_other);
@@ -141,6 +143,7 @@ fn exclude_each_other(place: &Place) {
     }
 }
 
+// Promise: PG21
 #[test]
 fn locks_of_shedlock_and_bandog_lose_no_addition() {
     on_both_with(USUAL, &mixed(), |place| {
@@ -178,6 +181,7 @@ fn lost_additions(place: &Place, verb: &[&str], times: u64) -> u64 {
 }
 
 /// A job of Java that was shorter than lockAtLeastFor has ended. Its lock is held until this time has passed.
+// Promise: PG21
 #[test]
 fn bandog_respects_lock_at_least_for() {
     on_both(USUAL, |place| {
@@ -192,6 +196,7 @@ fn bandog_respects_lock_at_least_for() {
     });
 }
 
+// Promise: PG21
 #[test]
 fn either_side_gets_the_lock_of_a_killed_holder() {
     for [holder, other] in [[0, 1], [1, 0]] {
@@ -208,6 +213,7 @@ fn either_side_gets_the_lock_of_a_killed_holder() {
 }
 
 /// A late unlock of Java frees no hold of bandog.
+// Promise: PG21
 #[test]
 fn a_stopped_java_process_frees_no_later_hold() {
     let programs = [Program::ShedLock, Program::BandogShedLock, Program::BandogShedLock];
@@ -225,6 +231,7 @@ fn a_stopped_java_process_frees_no_later_hold() {
 }
 
 /// A hold that is extended stays held after its first time: of Java by `extend`, and of bandog by its watchdog.
+// Promise: PG21
 #[test]
 fn an_extended_hold_stays_held() {
     on_both(SHORT, |place| {

@@ -20,11 +20,13 @@ fn passes(args: &[&str]) {
     assert!(text.contains("nothing is wrong") && text.contains("seed 1"), "{text}");
 }
 
+// Promise: K1, K4, K8, L1
 #[test]
 fn memory_keeps_its_promises_in_a_storm() {
     is_well("memory");
 }
 
+// Promise: SQ21, SQ22
 #[test]
 fn sqlite_keeps_its_promises_in_a_storm() {
     is_well("sqlite");

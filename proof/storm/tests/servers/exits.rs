@@ -6,6 +6,7 @@ use std::{env, process::Command};
 const LONG: &str = "BANDOG_TEST_LONG";
 
 /// The cell that once hung gets 300 exits, each other cell gets five.
+// Promise: E1, E2, E3, E4, E5, E6, E7, E8, E9, E10
 #[test]
 fn programs_exit_in_every_way() {
     let mut exits = Command::new(env!("CARGO_BIN_EXE_bandog-storm"));

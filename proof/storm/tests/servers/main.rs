@@ -21,17 +21,20 @@ fn passes(args: &[&str], calls: u32, seed: u32) {
     assert!(text.contains("nothing is wrong"), "{text}");
 }
 
+// Promise: RD18
 #[test]
 fn redis_keeps_its_promises_in_a_storm() {
     is_well("redis", 10_000, 1);
 }
 
+// Promise: SE2
 #[test]
 fn redis_with_sentinels_keeps_its_promises_in_a_storm() {
     // The first fault of this seed kills the master.
     is_well("sentinel", 3_000, 5);
 }
 
+// Promise: RC2
 #[test]
 fn a_redis_cluster_keeps_its_promises_in_a_storm() {
     // The first faults of this seed let a replica take over, and move slots.
@@ -58,6 +61,7 @@ fn work_queues_on_servers_that_fail_keep_their_promises_in_a_storm() {
     passes(&["work", "sentinel", "cluster"], 5_000, 1);
 }
 
+// Promise: RQ2
 #[test]
 fn a_quorum_keeps_its_promises_in_a_storm() {
     // One of the first faults of this seed restarts an empty server.

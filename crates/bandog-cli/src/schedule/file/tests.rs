@@ -355,6 +355,7 @@ fn many_mistakes_are_counted_and_the_first_are_reported() {
 }
 
 /// Damages a correct file at random places: removes text, repeats text, or inserts other text.
+// Promise: S7
 #[test]
 fn damaged_files_do_not_make_the_parser_panic() {
     let seed = fastrand::u64(..);

@@ -30,6 +30,7 @@ fn a_failover_is_survived_and_its_gap_is_measured() {
     is_clean(&replica, &[]);
 }
 
+// Promise: C8
 #[test]
 fn a_healthy_cluster_loses_nothing() {
     let (cluster, place) = (RedisCluster::start(3, 0), Place::new());
@@ -41,6 +42,7 @@ fn a_healthy_cluster_loses_nothing() {
     }
 }
 
+// Promise: C8
 #[test]
 fn a_healthy_quorum_has_two_kinds_and_loses_nothing() {
     let (nodes, place) = ([(); 3].map(|()| RedisServer::start()), Place::new());

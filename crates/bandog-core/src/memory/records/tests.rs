@@ -91,6 +91,7 @@ fn any_swap(random: &mut Rng, model: &Model, claim: &Claim, wall: SystemTime) ->
     Swap { key, from, to, lines, not_before, held, notifies: false }
 }
 
+// Promise: RS1
 #[tokio::test(start_paused = true)]
 async fn records_match_a_trivial_model() {
     for seed in 0..200 {

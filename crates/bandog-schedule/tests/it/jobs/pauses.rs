@@ -8,6 +8,7 @@ fn often(site: &Site, names: &[&str]) -> Vec<Job> {
     names.iter().map(|name| site.quick(Job::cron(name, EACH_SECOND))).collect()
 }
 
+// Promise: J8
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_all_jobs_holds_for_present_and_later_jobs() {
     let site = Site::new();
@@ -50,6 +51,7 @@ async fn a_pause_of_all_jobs_holds_for_present_and_later_jobs() {
     assert!(!site.jobs.resume_all().await.unwrap());
 }
 
+// Promise: J8
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_all_jobs_refuses_claims_of_nodes_that_do_not_know_it() {
     let jobs = || vec![Job::cron("x", "0/10 * * * * ?").run(async |_: Run| ())];
@@ -90,6 +92,7 @@ async fn a_pause_of_all_jobs_that_was_cut_short_reaches_every_job() {
     site.ok("x", ok + 2).await;
 }
 
+// Promise: J8
 #[tokio::test(start_paused = true)]
 async fn the_ticks_of_a_node_that_is_paused_go_to_the_others() {
     let jobs = || vec![Job::cron("x", "0/10 * * * * ?").run(async |_: Run| ())];

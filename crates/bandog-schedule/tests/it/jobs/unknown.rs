@@ -51,6 +51,7 @@ async fn a_job_is_unknown_after_two_days_without_a_node_and_is_removed_by_a_comm
 }
 
 /// A job that was removed from the program is marked as soon as the last node that has it is gone, and has no next fire.
+// Promise: J23
 #[tokio::test(start_paused = true)]
 async fn a_job_that_no_live_node_has_is_marked_at_once() {
     let job = |name: &str| Job::cron(name, "0 0 * * * ?").run(async |_: Run| ());
@@ -87,6 +88,7 @@ async fn a_job_that_no_live_node_has_is_marked_at_once() {
 }
 
 /// A node dies in the first attempt, and another node completes the run: one run, which is ok. The history has both attempts.
+// Promise: J24
 #[tokio::test(start_paused = true)]
 async fn a_run_that_another_node_repeats_counts_once() {
     let job = || {

@@ -6,6 +6,7 @@ use super::*;
 
 const SHORT: Duration = Duration::from_millis(50);
 
+// Promise: J16
 #[tokio::test(start_paused = true)]
 async fn a_lost_claim_is_written_again_and_its_tick_runs_once() {
     let mut cluster = Cluster::new();
@@ -20,6 +21,7 @@ async fn a_lost_claim_is_written_again_and_its_tick_runs_once() {
     assert_eq!((row.ok, row.missed, row.lost), (5, 0, 0), "{row:?}");
 }
 
+// Promise: J16
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_claim_was_lost_continues_and_is_recorded() {
     let mut cluster = Cluster::new();
@@ -36,6 +38,7 @@ async fn a_run_whose_claim_was_lost_continues_and_is_recorded() {
     assert_eq!((row.ok, row.failed, row.lost, row.missed, row.skipped), (4, 0, 0, 0, 0), "{row:?}");
 }
 
+// Promise: J16
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_end_was_lost_does_not_begin_again() {
     for on_crash in [OnCrash::Abandon, OnCrash::Retry] {
@@ -61,6 +64,7 @@ async fn a_run_whose_end_was_lost_does_not_begin_again() {
 
 /// The node that made the lost claim is disconnected during the failover. Meanwhile another node continues from the
 /// replica's state.
+// Promise: J16
 #[tokio::test(start_paused = true)]
 async fn a_node_that_knows_a_later_claim_restores_it_for_the_others() {
     for overlap in [Overlap::Skip, Overlap::Allow(3.try_into().unwrap())] {
@@ -88,6 +92,7 @@ async fn a_node_that_knows_a_later_claim_restores_it_for_the_others() {
 }
 
 /// The store falls back at many different moments, over connections that lose answers, with an outage and without one.
+// Promise: J16
 #[tokio::test(start_paused = true)]
 async fn no_claim_runs_twice_and_every_tick_is_recorded_whenever_the_store_falls_back() {
     for seed in 0..60_u64 {
@@ -120,6 +125,7 @@ async fn no_claim_runs_twice_and_every_tick_is_recorded_whenever_the_store_falls
     }
 }
 
+// Promise: J16
 #[tokio::test(start_paused = true)]
 async fn a_lost_pause_is_written_again() {
     let mut cluster = Cluster::new();

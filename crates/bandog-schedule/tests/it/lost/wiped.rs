@@ -9,6 +9,7 @@ use super::*;
 
 const SHORT: Duration = Duration::from_millis(50);
 
+// Promise: J13
 #[tokio::test(start_paused = true)]
 async fn a_loss_while_no_run_is_under_way_loses_no_tick() {
     let mut cluster = Cluster::new();
@@ -26,6 +27,7 @@ async fn a_loss_while_no_run_is_under_way_loses_no_tick() {
     assert_ne!(cluster.era().await.unwrap(), era);
 }
 
+// Promise: J13
 #[tokio::test(start_paused = true)]
 async fn ticks_that_may_have_run_are_missed_with_the_reason() {
     let (log, _guard) = LogCapture::of_thread("bandog");
@@ -52,6 +54,7 @@ async fn ticks_that_may_have_run_are_missed_with_the_reason() {
     assert_eq!((row.ok, row.missed, row.skipped), (4, 4, 0));
 }
 
+// Promise: J14
 #[tokio::test(start_paused = true)]
 async fn a_run_under_way_is_lost_or_runs_again_and_its_node_gets_a_new_session() {
     for (on_crash, attempts, lost) in [(OnCrash::Abandon, vec![1], 1), (OnCrash::Retry, vec![1, 2], 0)] {
@@ -74,6 +77,7 @@ async fn a_run_under_way_is_lost_or_runs_again_and_its_node_gets_a_new_session()
     }
 }
 
+// Promise: J14
 #[tokio::test(start_paused = true)]
 async fn a_session_that_the_store_lost_is_claimed_again_within_a_poll() {
     let mut cluster = Cluster::new();
@@ -86,6 +90,7 @@ async fn a_session_that_the_store_lost_is_claimed_again_within_a_poll() {
     assert_eq!(runs.last().map(|run| (run.tick, run.at)), Some((20, 20)), "{runs:?}");
 }
 
+// Promise: J13
 #[tokio::test(start_paused = true)]
 async fn a_job_with_one_tick_does_not_fire_again_and_a_future_tick_still_fires() {
     let mut cluster = Cluster::new();
@@ -118,6 +123,7 @@ async fn a_fixed_rate_keeps_its_grid_and_a_fixed_delay_continues() {
     assert!(delays.windows(2).all(|pair| (9..=11).contains(&(pair[1] - pair[0]))), "{delays:?}");
 }
 
+// Promise: J13
 #[tokio::test(start_paused = true)]
 async fn a_paused_job_stays_paused_and_its_ticks_are_skipped() {
     let mut cluster = Cluster::new();
@@ -138,6 +144,7 @@ async fn a_paused_job_stays_paused_and_its_ticks_are_skipped() {
     assert_eq!((row.skipped, row.missed), (3, 0));
 }
 
+// Promise: J14
 #[tokio::test(start_paused = true)]
 async fn queued_runs_are_recorded_as_lost_or_run() {
     for (on_crash, lost) in [(OnCrash::Abandon, 4), (OnCrash::Retry, 0)] {
@@ -157,6 +164,7 @@ async fn queued_runs_are_recorded_as_lost_or_run() {
     }
 }
 
+// Promise: J13
 #[tokio::test(start_paused = true)]
 async fn nodes_that_race_restore_a_job_once() {
     for at in 0..40_u64 {
@@ -183,6 +191,7 @@ async fn nodes_that_race_restore_a_job_once() {
     }
 }
 
+// Promise: J13
 #[tokio::test(start_paused = true)]
 async fn a_wire_that_loses_answers_makes_no_tick_run_twice_when_the_store_is_emptied() {
     for seed in 0..20 {
@@ -202,6 +211,7 @@ async fn a_wire_that_loses_answers_makes_no_tick_run_twice_when_the_store_is_emp
     }
 }
 
+// Promise: J15
 #[tokio::test(start_paused = true)]
 async fn a_restarted_node_gets_the_state_that_others_remember() {
     let mut cluster = Cluster::new();
@@ -232,6 +242,7 @@ async fn a_restarted_node_gets_the_state_that_others_remember() {
     assert_eq!(cluster.row("once").await.ok, 2);
 }
 
+// Promise: J17
 #[tokio::test(start_paused = true)]
 async fn a_job_that_an_operator_forgot_is_new_again() {
     let mut cluster = Cluster::new();

@@ -50,12 +50,14 @@ fn random_interleavings_keep_the_promises_of_a_mutex() {
     must_be_tried(&[turns, handed_over, passed, shared, refused, timed_out, lost, late, cancelled, offered]);
 }
 
+// Promise: K15
 #[test]
 fn random_interleavings_keep_the_promises_of_a_fair_mutex() {
     let Sums { turns, followed, refused, timed_out, lost, late, cancelled, .. } = run(TestFamily::Fair);
     must_be_tried(&[turns, followed, refused, timed_out, lost, late, cancelled]);
 }
 
+// Promise: K15
 #[test]
 fn random_interleavings_keep_the_promises_of_a_read_write_lock() {
     let Sums { turns, handed_over, passed, refused, timed_out, lost, late, cancelled, offered, downgraded, .. } =
@@ -63,6 +65,7 @@ fn random_interleavings_keep_the_promises_of_a_read_write_lock() {
     must_be_tried(&[turns, handed_over, passed, refused, timed_out, lost, late, cancelled, offered, downgraded]);
 }
 
+// Promise: K15
 #[test]
 fn random_interleavings_keep_the_promises_of_a_semaphore() {
     let Sums { turns, handed_over, passed, refused, timed_out, lost, late, cancelled, offered, further, .. } =

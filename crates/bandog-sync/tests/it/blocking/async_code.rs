@@ -35,6 +35,7 @@ fn refused(client: &blocking::Client) {
     assert!(error.to_string().contains("spawn_blocking"), "{error}");
 }
 
+// Promise: B2
 #[test]
 fn a_task_is_refused() {
     for runtime in [single(), multi()] {
@@ -59,6 +60,7 @@ fn the_future_of_block_on_is_refused() {
 }
 
 /// All blocking calls are refused in async code. If `release` is refused, the lock is released in the background.
+// Promise: B2
 #[test]
 fn every_call_that_waits_is_refused() {
     let client = client(memory());
@@ -115,6 +117,7 @@ fn a_refused_call_does_not_use_up_the_budget() {
     });
 }
 
+// Promise: B3
 #[test]
 fn spawn_blocking_works() {
     for runtime in [single(), multi()] {
@@ -127,6 +130,7 @@ fn spawn_blocking_works() {
     }
 }
 
+// Promise: B3
 #[test]
 fn block_in_place_works() {
     let client = client(memory());
@@ -142,6 +146,7 @@ fn block_in_place_works() {
     task::block_in_place(|| works(&client)).unwrap();
 }
 
+// Promise: B3
 #[test]
 fn a_thread_that_has_entered_a_runtime_works() {
     let client = client(memory());

@@ -33,6 +33,7 @@ thread_local! {
     static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
 }
 
+// Promise: B5
 #[test]
 fn close_wakes_waiting_calls() {
     let client = client(memory());
@@ -56,6 +57,7 @@ fn close_wakes_waiting_calls() {
 }
 
 /// A guard in a thread-local value is dropped when the thread ends, and that releases its lock.
+// Promise: B6
 #[test]
 fn a_guard_in_a_thread_local_is_released_when_the_thread_ends() {
     let client = client(memory());
@@ -138,6 +140,7 @@ fn child() {
 }
 
 /// A process can end although statics hold locks and threads wait for locks.
+// Promise: B6
 #[test]
 fn a_process_ends_whatever_it_holds() {
     for (how, code) in [("exit", 7), ("return", 0)] {
@@ -146,6 +149,7 @@ fn a_process_ends_whatever_it_holds() {
 }
 
 /// Bandog installs no signal handler. So an interrupt ends a process that has no handler, even while calls wait.
+// Promise: B6
 #[test]
 fn an_interrupt_ends_a_process_that_waits() {
     let mut process = holder("wait");

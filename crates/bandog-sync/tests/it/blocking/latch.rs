@@ -11,6 +11,7 @@ use bandog_core::ErrorKind;
 use super::{client, memory};
 use crate::kit::{kind, ms};
 
+// Promise: CL2
 #[test]
 fn threads_wait_until_all_have_counted_down() {
     const PARTIES: usize = 64;
@@ -36,6 +37,7 @@ fn threads_wait_until_all_have_counted_down() {
     assert!(latch.wait_for(Duration::from_secs(60)).unwrap());
 }
 
+// Promise: CL6
 #[test]
 fn close_ends_the_waits_of_other_threads() {
     let client = client(memory());

@@ -134,6 +134,7 @@ impl Inspect for Clumsy {
 
 /// While the engine's thread is blocked, the engine cannot end a call at its limit. The calling thread then ends the
 /// call itself. If the lock is granted after that, it is released.
+// Promise: B4
 #[test]
 fn a_limit_holds_although_the_engine_is_stuck() {
     let backend = Clumsy { store: memory(), gate: Arc::default() };
@@ -151,6 +152,7 @@ fn a_limit_holds_although_the_engine_is_stuck() {
 
 /// While the engine's thread is blocked, the engine cannot report a loss. A thread that waits for the loss reads the
 /// clock itself.
+// Promise: B4
 #[test]
 fn a_loss_is_seen_although_the_engine_is_stuck() {
     let backend = Clumsy { store: memory(), gate: Arc::default() };

@@ -102,6 +102,7 @@ fn run_returns_the_value_and_releases_the_lock() {
     assert_eq!(held(&client), [""; 0]);
 }
 
+// Promise: B6
 #[test]
 fn run_releases_the_lock_when_the_body_panics() {
     let client = client(memory());

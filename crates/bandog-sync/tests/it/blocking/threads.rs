@@ -27,6 +27,7 @@ fn handles_cross_threads_and_guards_can_be_read() {
 }
 
 /// If a thread takes a lock several times, only the first call and the last release send a request to the store.
+// Promise: B1
 #[test]
 fn re_entry_is_counted_and_costs_no_round_trip() {
     let store = Counting::new(memory());
@@ -53,6 +54,7 @@ fn re_entry_is_counted_and_costs_no_round_trip() {
 }
 
 /// Each holder reads a counter and writes it back. With two holders at the same time, an addition would be lost.
+// Promise: B1
 #[test]
 fn threads_exclude_each_other() {
     let store = memory();

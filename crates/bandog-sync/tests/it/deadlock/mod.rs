@@ -75,6 +75,7 @@ async fn two_owners_of_one_client_report() {
     two_owners_report(&client, &client, true).await;
 }
 
+// Promise: K18
 #[tokio::test(start_paused = true)]
 async fn two_clients_report() {
     let store = memory();
@@ -85,6 +86,7 @@ async fn two_clients_report() {
 
 /// The error names the programs of the circle, the log does not repeat it, and the rows of the registry name
 /// no blocked calls afterwards.
+// Promise: K18
 #[tokio::test(start_paused = true)]
 async fn three_clients_report_who_they_are() {
     let (log, _guard) = LogCapture::of_thread("bandog");
@@ -131,6 +133,7 @@ async fn three_clients_report_who_they_are() {
 }
 
 /// A writer waits for all readers, so one reader of the circle is enough. Readers do not wait for readers.
+// Promise: K18
 #[tokio::test(start_paused = true)]
 async fn readers_and_writers_report() {
     let store = memory();
@@ -237,6 +240,7 @@ fn threads_of_one_client_are_named() {
 }
 
 /// A blocking call has its thread as its owner.
+// Promise: K18
 #[test]
 fn threads_report() {
     let store = Memory::new(bandog_core::Clock::system());

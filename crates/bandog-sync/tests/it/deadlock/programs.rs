@@ -215,6 +215,7 @@ async fn run(seed: u64) -> usize {
     model.borrow().reports
 }
 
+// Promise: K18
 #[tokio::test(start_paused = true)]
 async fn random_programs_report_all_deadlocks_and_nothing_else() {
     let mut reports = 0;

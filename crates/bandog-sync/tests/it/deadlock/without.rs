@@ -97,6 +97,7 @@ async fn a_reader_behind_a_writer_is_no_member() {
 
 /// A client has published its call and then died. Its row and its hold stay in the store until their ttl has passed. So
 /// the wait of the other client ends by itself, and is no deadlock.
+// Promise: K18
 #[tokio::test(start_paused = true)]
 async fn a_dead_client_is_no_member() {
     let store = memory();
@@ -125,6 +126,7 @@ async fn a_dead_client_is_no_member() {
 }
 
 /// One owner gives up its wait before both searches can have found the circle, and continues with its lock.
+// Promise: K18
 #[tokio::test(start_paused = true)]
 async fn a_circle_that_ends_early_is_not_reported() {
     for gives_up_after in (0..800).step_by(25) {

@@ -16,6 +16,7 @@ const TIMES: u64 = 100;
 
 const MIXED: &[Program] = &[Program::Curator, Program::Curator, Program::BandogZooKeeper, Program::BandogZooKeeper];
 
+// Promise: Z5
 #[test]
 fn mutexes_of_curator_and_bandog_lose_no_addition() {
     assert_eq!(lost_additions(LockKind::Plain, TIMES, |_| "orders".into()), 0);
@@ -27,6 +28,7 @@ fn with_different_names_additions_are_lost() {
     assert!(lost_additions(LockKind::Plain, TIMES, |thread| format!("orders{thread}")) > 0);
 }
 
+// Promise: Z11
 #[test]
 fn writers_of_curator_and_bandog_lose_no_addition_and_no_reader_sees_one() {
     let place = Place::start(SESSION, MIXED);

@@ -18,6 +18,7 @@ use crate::{
 /// may be busy.
 const SLACK: Duration = Duration::from_secs(2);
 
+// Promise: Z5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_side_waits_for_the_other_side() {
     let place = Place::of_both(SESSION);
@@ -38,6 +39,7 @@ async fn either_side_waits_for_the_other_side() {
     }
 }
 
+// Promise: Z10
 #[test]
 fn either_side_gets_the_lock_of_a_killed_holder() {
     both_ways(async |holder, waiter| {
@@ -48,6 +50,7 @@ fn either_side_gets_the_lock_of_a_killed_holder() {
     });
 }
 
+// Promise: Z10
 #[test]
 fn either_side_gets_the_lock_of_a_stopped_holder() {
     both_ways(async |holder, waiter| {
@@ -75,6 +78,7 @@ fn either_side_gets_the_lock_of_a_stopped_holder() {
 }
 
 /// The other direction is not tested: in 2 of 16 runs, a waiter of Curator slept on without a node.
+// Promise: Z10
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_of_bandog_whose_session_expires_waits_again() {
     let [holder, waiter] = BOTH_WAYS[0];

@@ -24,6 +24,7 @@ const NODES: [(&str, bool); 11] = [
     ("~", false),
 ];
 
+// Promise: Z5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_sides_sort_the_nodes_of_others_in_the_same_way() {
     let place = Place::of_both(SESSION);
@@ -49,6 +50,7 @@ async fn both_sides_sort_the_nodes_of_others_in_the_same_way() {
 
 /// A mutex and a read-write lock of Curator do not exclude each other, also if they have the same path. bandog refuses a
 /// name that is in use as another kind.
+// Promise: Z12
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bandog_refuses_a_name_that_curator_uses_as_another_kind() {
     let place = Place::of_both(SESSION);
@@ -68,6 +70,7 @@ async fn bandog_refuses_a_name_that_curator_uses_as_another_kind() {
 }
 
 /// Another library has the lock with a bare node. Both sides wait behind it, and get the lock in the order of the queue.
+// Promise: Z5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_sides_wait_behind_a_bare_node() {
     let place = Place::of_both(SESSION);

@@ -18,6 +18,7 @@ async fn set_next(place: &Place, number: i32) {
     place.server.restart();
 }
 
+// Promise: Z9
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn near_the_end_of_the_numbers_curator_goes_on_and_bandog_refuses() {
     let mut place = Place::start(SESSION, &[]);

@@ -12,6 +12,7 @@ fn locks(place: &Place, kind: LockKind) -> [Lock; 2] {
     [0, 1].map(|index: usize| place.neighbours[index].lock(kind, &format!("{kind:?}"), "orders"))
 }
 
+// Promise: Z11
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_of_both_sides_hold_the_lock_together_and_a_writer_waits_for_both() {
     let place = Place::of_both(SESSION);
@@ -51,6 +52,7 @@ fn readers_again(place: &Place, index: usize) -> Lock {
     place.neighbours[index].lock(LockKind::Read, "again", "orders")
 }
 
+// Promise: Z11
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_of_either_side_that_becomes_a_reader_keeps_its_place() {
     let place = Place::of_both(SESSION);
@@ -75,6 +77,7 @@ async fn a_writer_of_either_side_that_becomes_a_reader_keeps_its_place() {
     }
 }
 
+// Promise: Z11
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_gets_the_lock_when_readers_of_both_sides_have_died() {
     let place = Place::of_both(SHORT);

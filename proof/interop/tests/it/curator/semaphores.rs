@@ -51,17 +51,20 @@ async fn waiting_nodes(client: &Client) -> Option<usize> {
     Some(names.len())
 }
 
+// Promise: Z22
 #[test]
 fn permits_of_curator_and_bandog_are_never_above_the_limit() {
     assert_eq!(peak(|_| "gpus"), i64::from(LIMIT));
 }
 
 /// Checks that the test above can fail: with a semaphore for each side, more permits are in use.
+// Promise: Z22
 #[test]
 fn with_different_names_more_permits_are_in_use() {
     assert!(peak(|program| if program.is_java() { "gpus" } else { "others" }) > i64::from(LIMIT));
 }
 
+// Promise: Z22
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_side_waits_for_permits_of_the_other_side_and_keeps_its_place() {
     let place = Place::of_both(SESSION);
@@ -90,6 +93,7 @@ async fn either_side_waits_for_permits_of_the_other_side_and_keeps_its_place() {
     }
 }
 
+// Promise: Z23
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_side_gets_the_permits_of_a_killed_holder() {
     for [holder, waiter] in BOTH_WAYS {
@@ -100,6 +104,7 @@ async fn either_side_gets_the_permits_of_a_killed_holder() {
     }
 }
 
+// Promise: Z23
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_side_gets_the_permits_of_a_stopped_holder() {
     for [holder, waiter] in BOTH_WAYS {
@@ -120,6 +125,7 @@ async fn either_side_gets_the_permits_of_a_stopped_holder() {
     }
 }
 
+// Promise: Z23
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_place_of_a_killed_waiter_ends_with_its_session() {
     for [holder, waiter] in BOTH_WAYS {
@@ -137,6 +143,7 @@ async fn the_place_of_a_killed_waiter_ends_with_its_session() {
 }
 
 /// A Java service that follows the limit of bandog has a `SharedCount` of this node.
+// Promise: Z22
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_is_a_shared_count() {
     let place = Place::start(SESSION, &[Program::BandogZooKeeper]);

@@ -31,6 +31,7 @@ async fn ours(people: &People, name: &str, age: i32) -> [String; 2] {
     })
 }
 
+// Promise: G26
 #[tokio::test]
 async fn live_objects_go_both_ways() {
     let side = Side::start(1).await;

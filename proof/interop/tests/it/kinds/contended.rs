@@ -60,11 +60,13 @@ fn fair_locks_of_both_versions_lose_no_addition() {
     assert_eq!(lost_additions(&crew, LockKind::Fair, 1, |_| "orders".into()), 0);
 }
 
+// Promise: X9
 #[test]
 fn fair_locks_of_java_and_bandog_lose_no_addition() {
     assert_eq!(lost_additions(&Crew::start(MIXED), LockKind::Fair, THREADS, |_| "orders".into()), 0);
 }
 
+// Promise: X11
 #[test]
 fn fair_locks_of_old_java_and_bandog_lose_no_addition() {
     assert_eq!(lost_additions(&Crew::start(MIXED_OLD), LockKind::Fair, 1, |_| "orders".into()), 0);
@@ -101,11 +103,13 @@ fn writers_of_both_versions_lose_no_addition_and_no_reader_sees_one() {
     check_readers_and_writers(BOTH_VERSIONS);
 }
 
+// Promise: X9
 #[test]
 fn writers_of_java_and_bandog_lose_no_addition_and_no_reader_sees_one() {
     check_readers_and_writers(MIXED);
 }
 
+// Promise: X11
 #[test]
 fn writers_of_old_java_and_bandog_lose_no_addition_and_no_reader_sees_one() {
     check_readers_and_writers(MIXED_OLD);
@@ -148,6 +152,7 @@ fn leased_permits_of_java_are_never_above_the_limit() {
     check_leased_permits(&Crew::start(JAVA));
 }
 
+// Promise: X9
 #[test]
 fn leased_permits_of_java_and_bandog_are_never_above_the_limit() {
     check_leased_permits(&Crew::start(MIXED));

@@ -10,6 +10,7 @@ use crate::{
 };
 
 for_pairs! {
+    // Promise: X10
     four_waiters_get_the_lock_in_their_order: java_alone java_and_bandog old_java_and_bandog;
     three_waiters_get_the_lock_in_their_order: both_versions;
     a_waiter_that_gives_up_leaves_the_queue: java_alone java_and_bandog old_java_and_bandog;

@@ -18,10 +18,15 @@ const LATE: Duration = Duration::from_secs(3);
 
 for_pairs! {
     a_release_of_a_plain_lock_wakes_the_waiter: old_java_and_bandog;
+    // Promise: X9
     a_release_of_a_fair_lock_wakes_the_waiter: java_and_bandog old_java_and_bandog;
+    // Promise: X9
     a_release_of_a_writer_wakes_the_reader: java_and_bandog old_java_and_bandog;
+    // Promise: X9
     a_release_of_a_reader_wakes_the_writer: java_and_bandog old_java_and_bandog;
+    // Promise: X11
     a_release_of_a_writer_wakes_the_writer: java_and_bandog old_java_and_bandog;
+    // Promise: X9
     a_release_of_permits_wakes_the_waiter: java_and_bandog;
 }
 

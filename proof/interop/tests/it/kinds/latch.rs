@@ -11,6 +11,7 @@ use crate::{
 };
 
 for_pairs! {
+    // Promise: X9
     a_latch_that_both_count_down_opens_for_waiters_of_both: java_alone java_and_bandog;
     a_wait_ends_when_its_time_is_up: java_alone java_and_bandog;
 }

@@ -16,6 +16,7 @@ pub(super) const DEAD_PLACE: Duration = Duration::from_secs(15);
 /// The key of the deadlines of the waiters.
 const DEADLINES: &str = "redisson_lock_timeout:{orders}";
 
+// Promise: X6
 #[test]
 fn a_killed_jvm_loses_its_locks_of_all_kinds_to_bandog() {
     let pair = short_java_and_bandog();
@@ -92,6 +93,7 @@ fn a_killed_waiter_of_bandog_delays_a_fair_lock_for_a_short_time() {
 }
 
 /// A dead waiter of Java keeps its place until Redisson's deadline, also for bandog.
+// Promise: X6
 #[test]
 fn a_killed_waiter_of_java_keeps_its_place_until_javas_deadline() {
     let pair = java_and_bandog();
