@@ -28,12 +28,27 @@ pub(crate) enum Task {
         /// Also run the shorter tests with Java (see `interop`), if a JDK and Maven are installed.
         #[arg(long)]
         java: bool,
+        /// Run only the tests that the changes since a commit can affect, and the laws on memory. Changes that are not
+        /// committed count. Without REV, the commit of the last recorded run of all tests (.ci/full-run.json). All tests
+        /// run if Cargo.lock, the toolchain, core, testkit or conformance has changed, or if the history lacks the commit.
+        #[arg(long, value_name = "REV", num_args = 0..=1, conflicts_with = "embedded")]
+        since: Option<Option<String>>,
+        /// Print the tests of `--since` with their seconds in the recorded run, and run nothing. REV can be A..B.
+        #[arg(long, requires = "since")]
+        list: bool,
+        /// If all tests pass, record this in .ci/full-run.json, for `--since`.
+        #[arg(long, conflicts_with_all = ["embedded", "since"])]
+        record: bool,
     },
     /// Run the long proofs: storms on all stores, programs that end in every way, all parts of the bench, all tests with
     /// Java.
     ///
     /// At the end, the tests of a backend run again on each server that BANDOG_TEST_SERVERS names, as with `servers`.
-    Prove,
+    Prove {
+        /// If all proofs hold, record this in .ci/full-run.json.
+        #[arg(long)]
+        record: bool,
+    },
     /// Check formatting, clippy and docs, which a change must pass in addition to the tests.
     Check,
     /// Check what a release needs in addition to the tests, and create its files; without `--dry-run`, print what to do.
@@ -57,7 +72,7 @@ pub(crate) enum Task {
     },
     /// Build a Debian package of the command with cargo-deb, and check its files: target/xtask/deb.
     ///
-    /// It builds the command with the profile `release`. With CI=true, it installs cargo-deb if it is missing.
+    /// It builds the command with the profile `dist`. With CI=true, it installs cargo-deb if it is missing.
     Deb {
         /// Also install the package below a directory of its own, run the command there, and remove the package.
         #[arg(long = "try")]
@@ -130,9 +145,9 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Write target/guarantees-tests.md: the tests behind each promise of the pages, from xtask/promises.txt.
+    /// Write target/guarantees-tests.md: the tests behind each promise of the pages, from the comments above the tests.
     ///
-    /// It fails if a promise has no test, or if a test does not exist.
+    /// It fails if a promise has no test, or if a comment stands above no test or names no promise.
     Promises {
         /// Write nothing, and only check.
         #[arg(long)]
@@ -165,6 +180,7 @@ pub(crate) enum Task {
 const EXAMPLES: &str = "Examples:
   cargo xtask test              all tests; installs redis-server if this is allowed
   cargo xtask test --embedded   the tests that need no server
+  cargo xtask test --since main the tests that the changes since main can affect
   cargo xtask prove             the long proofs, in some minutes
   cargo xtask storm redis       a million calls on Redis under faults, checked
   cargo xtask compare --old OLD all kinds of locks beside Redisson, Curator and an older build

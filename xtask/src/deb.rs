@@ -57,7 +57,8 @@ pub(crate) fn build() -> Result<(PathBuf, Installable), Fault> {
     let folder = Path::new(FOLDER);
     installable::empty(folder).map_err(|error| installable::cannot_write(folder, &error))?;
     // The profile has stripped the program.
-    deb.args(["--no-build", "--no-strip", "--locked", "--package", COMMAND, "--output"]).arg(folder.join(""));
+    deb.args(["--no-build", "--no-strip", "--locked", "--profile", installable::PROFILE]);
+    deb.args(["--package", COMMAND, "--output"]).arg(folder.join(""));
     deb.env("SOURCE_DATE_EPOCH", installable::time_of_commit()?);
     step::run_aside("the Debian package", &mut deb)?;
     let package = fs::read_dir(folder).ok().and_then(|mut entries| Some(entries.next()?.ok()?.path()));

@@ -22,11 +22,14 @@ pub(crate) struct Installable {
     pub(crate) completions: PathBuf,
 }
 
-/// Builds the command with the profile `release`, and lets it generate its manual pages and completions.
+/// The profile of packages.
+pub(crate) const PROFILE: &str = "dist";
+
+/// Builds the command with [`PROFILE`], and lets it generate its manual pages and completions.
 pub(crate) fn build() -> Result<Installable, Fault> {
-    let build = ["build", "--locked", "--release", "--package", COMMAND];
-    step::run_aside("the command, with the profile `release`", &mut step::cargo(&build))?;
-    let program = Workspace::read()?.target().join("release/bandog");
+    let build = ["build", "--locked", "--profile", PROFILE, "--package", COMMAND];
+    step::run_aside(&format!("the command, with the profile `{PROFILE}`"), &mut step::cargo(&build))?;
+    let program = Workspace::read()?.target().join(PROFILE).join("bandog");
     let [man, completions] = ["man", "completions"].map(|name| Path::new(GENERATED).join(name));
     for folder in [&man, &completions] {
         empty(folder).map_err(|error| cannot_write(folder, &error))?;

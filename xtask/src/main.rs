@@ -14,8 +14,10 @@ mod laws;
 mod measure;
 mod page;
 mod promises;
+mod record;
 mod release;
 mod servers;
+mod since;
 mod step;
 mod storm;
 mod tally;
@@ -42,8 +44,9 @@ fn run(task: Task) -> Result<(), Fault> {
     step::enter_root()?;
     match task {
         Task::Test { embedded: true, .. } => test::embedded(),
-        Task::Test { embedded: false, java } => test::full(java),
-        Task::Prove => test::prove(),
+        Task::Test { since: Some(revision), java, list, .. } => test::since(revision.as_deref(), java, list),
+        Task::Test { java, record, .. } => test::full(java, record),
+        Task::Prove { record } => test::prove(record),
         Task::Check => check::run(),
         Task::Release { dry_run, json, steps } => release::run(dry_run, json, &steps),
         Task::Deb { attempt } => deb::run(attempt),

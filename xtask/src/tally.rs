@@ -1,5 +1,8 @@
 //! Counts tests by the output of the test runner.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 /// Maximum number of lines of one failed test that [`Tally::print_failures`] repeats.
 const MAX_LINES: usize = 40;
 
@@ -10,6 +13,8 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
     pub(crate) ignored: u64,
     pub(crate) failures: Vec<String>,
+    /// The time that each program took.
+    pub(crate) times: BTreeMap<String, Duration>,
     /// The first lines of the output of the failed tests, with the line that names each of them.
     output: Vec<String>,
     /// Whether the lines that follow are the output of failed tests.
@@ -19,6 +24,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Adds the time that a program took. A package can have several programs of one name, such as its unit tests.
+    pub(crate) fn took(&mut self, program: &str, time: Duration) {
+        *self.times.entry(program.to_owned()).or_default() += time;
+    }
+
     /// Reads one line of output.
     pub(crate) fn see(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {

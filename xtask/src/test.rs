@@ -1,5 +1,6 @@
 //! Runs the tests, and prints a summary.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -8,10 +9,12 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::interop;
 use crate::laws::Results;
+use crate::record;
 use crate::servers::{self, SERVERS, Server, Tests};
+use crate::since::{self, DOC, Scope, Targets, UNIT};
 use crate::step;
 use crate::tally::Tally;
-use crate::test_programs;
+use crate::test_programs::{self, TestProgram};
 use crate::tools::{self, ALL_SERVERS, MARIADB, PGBOUNCER, POSTGRES, REDIS};
 
 /// Packages whose tests need a server, with the reason.
@@ -32,33 +35,62 @@ const LANES: &str = "BANDOG_TEST_LANES";
 /// The default of [`LANES`]. Most tests wait for timers and for servers, so three programs use two cores.
 const DEFAULT_LANES: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not zero");
 
-/// The arguments of cargo for every run of the tests.
-///
-/// The features of the facade that are not default features: SQLite links a C library, and the others add crates.
-pub(crate) const COMMON: &[&str] = &[
-    "test",
-    "--workspace",
-    "--locked",
-    "--no-fail-fast",
-    "--features",
-    "bandog/grid,bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper-tls,bandog-sqlx/mysql",
-];
+/// The features of all tests that are not default features: SQLite links a C library, and the others add crates.
+const FEATURES: &str = "bandog/grid,bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper-tls,bandog-sql/mysql,\
+                        bandog-sqlx/mysql,bandog-zookeeper/tls";
+
+/// The arguments of cargo for every run of all tests.
+pub(crate) const COMMON: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast", "--features", FEATURES];
 
 /// Runs all tests except the long proofs. Installs the servers that they need, if these are missing. With `java`, also runs
-/// the tests with Java, if they can run here.
-pub(crate) fn full(java: bool) -> Result<(), Fault> {
+/// the tests with Java, if they can run here. With `record`, keeps the result in [`record::FILE`].
+pub(crate) fn full(java: bool, record: bool) -> Result<(), Fault> {
     tools::ensure(ALL_SERVERS)?;
+    if record {
+        record::require_clean()?;
+    }
     let mut run = Run::start();
-    run.side_by_side(java)?;
-    run.cargo("all doctests", &["--doc"])?;
+    run.all(java)?;
+    let (passed, times) = (run.tally.passed, run.tally.times.clone());
     let outcome = run.finish();
     eprintln!("not run: the long proofs, and other versions of the servers; `cargo xtask prove` runs them");
+    if outcome.is_ok() && record {
+        record::tests(passed, &times)?;
+    }
     outcome
+}
+
+/// Runs the tests that the changes since a revision can affect, the laws on memory and, with `java`, the tests with Java.
+/// Without a revision, the changes since the recorded run of all tests. With `list`, prints the tests and runs nothing.
+pub(crate) fn since(revision: Option<&str>, java: bool, list: bool) -> Result<(), Fault> {
+    let recorded = record::read()?;
+    let Some(revision) = revision.or(recorded.commit()) else {
+        return Err(Fault::failed(format!("{} has no run of all tests; name a revision", record::FILE)));
+    };
+    let scope = since::scope(revision)?;
+    match &scope {
+        Scope::All(why) => step::headline(&format!("all tests: {why}")),
+        Scope::Some(targets) => step::headline(&format!("{} test targets of the changes since {revision}", targets.len())),
+    }
+    if list {
+        print!("{}", recorded.listed(&scope));
+        return Ok(());
+    }
+    tools::ensure(ALL_SERVERS)?;
+    let mut run = Run::start();
+    match &scope {
+        Scope::All(_) => run.all(java)?,
+        Scope::Some(targets) => run.some(targets, java)?,
+    }
+    run.finish()
 }
 
 /// Runs the long proofs: storms on all stores, exits of programs, the bench, the tests with Java, and the tests of the
 /// backends on further servers.
-pub(crate) fn prove() -> Result<(), Fault> {
+pub(crate) fn prove(record: bool) -> Result<(), Fault> {
+    if record {
+        record::require_clean()?;
+    }
     // A server that cannot be used is refused here, and not after the other proofs.
     let servers = servers::named()?;
     tools::ensure(ALL_SERVERS)?;
@@ -71,9 +103,13 @@ pub(crate) fn prove() -> Result<(), Fault> {
     for server in &servers {
         run.on_server(server)?;
     }
+    let passed = run.tally.passed;
     let outcome = run.finish();
     if servers.is_empty() {
         eprintln!("not run: {SERVERS} is not set; proved on {} only", servers::default_version()?);
+    }
+    if outcome.is_ok() && record {
+        record::proofs(passed)?;
     }
     outcome
 }
@@ -132,28 +168,51 @@ impl Run {
         Ok(())
     }
 
-    /// Builds all test programs, and runs several of them at the same time. If all have succeeded, compares the results of
-    /// the laws with their page.
-    fn side_by_side(&mut self, java: bool) -> Result<(), Fault> {
-        let lanes = lanes()?;
+    /// Builds and runs all tests. If all have succeeded, compares the results of the laws with their page.
+    fn all(&mut self, java: bool) -> Result<(), Fault> {
         let Some(mut programs) = test_programs::build("building all tests", &mut step::cargo(COMMON))? else {
             self.succeeded = false;
             return Ok(());
         };
         test_programs::check_names(&programs)?;
-        if java {
-            test_programs::insert_java(&mut programs, interop::build()?);
-        }
         let results = Results::new();
         programs.iter_mut().for_each(|program| program.set(results.variable()));
-        step::headline(&format!("all tests, on memory and on real servers; {lanes} programs at a time ({LANES})"));
-        self.succeeded &= test_programs::run(programs, lanes, &mut self.tally)?;
+        programs.push(TestProgram::doctests(&[COMMON, &["--doc"]].concat())?);
+        self.side_by_side(programs, java)?;
         if self.succeeded
             && let Err(fault) = results.compare()
         {
             self.tally.failures.push(fault.to_string());
             self.succeeded = false;
         }
+        Ok(())
+    }
+
+    /// Builds and runs the tests of these targets.
+    fn some(&mut self, targets: &Targets, java: bool) -> Result<(), Fault> {
+        let (documented, tested): (Targets, Targets) = targets.iter().cloned().partition(|(_, target)| target == DOC);
+        let Some(mut programs) = test_programs::build("building the tests", step::cargo(&of(&tested)).args(kinds(&tested)))?
+        else {
+            self.succeeded = false;
+            return Ok(());
+        };
+        programs.retain(|program| tested.iter().any(|(package, target)| program.is(package, target)));
+        if !documented.is_empty() {
+            let mut args = of(&documented);
+            args.push("--doc");
+            programs.push(TestProgram::doctests(&args)?);
+        }
+        self.side_by_side(programs, java)
+    }
+
+    /// Runs several of these programs at the same time, with `java` also the short tests with Java.
+    fn side_by_side(&mut self, mut programs: Vec<TestProgram>, java: bool) -> Result<(), Fault> {
+        let lanes = lanes()?;
+        if java {
+            programs.extend(test_programs::without_proofs(interop::build()?));
+        }
+        step::headline(&format!("{} test programs, {lanes} at a time ({LANES})", programs.len()));
+        self.succeeded &= test_programs::run(programs, lanes, &mut self.tally)?;
         Ok(())
     }
 
@@ -195,6 +254,25 @@ impl Run {
         // Tests that do not build print no result, so the counts might not show the failure.
         Err(Fault::failed(format!("tests failed or did not build: {words}")))
     }
+}
+
+/// The arguments of cargo for the packages of these targets, with their features.
+fn of(targets: &Targets) -> Vec<&str> {
+    let packages: BTreeSet<&str> = targets.iter().map(|(package, _)| package.as_str()).collect();
+    let mut args = vec!["test", "--locked", "--no-fail-fast"];
+    args.extend(packages.iter().flat_map(|package| ["--package", *package]));
+    let is_of_one = |feature: &&str| feature.split_once('/').is_some_and(|(package, _)| packages.contains(package));
+    args.extend(FEATURES.split(',').filter(is_of_one).flat_map(|feature| ["--features", feature]));
+    args
+}
+
+/// The arguments of cargo for the kinds of these targets.
+fn kinds(targets: &Targets) -> BTreeSet<String> {
+    let of = |target: &String| match target.as_str() {
+        UNIT => vec!["--lib".to_owned(), "--bins".to_owned(), "--examples".to_owned()],
+        name => vec![format!("--test={name}")],
+    };
+    targets.iter().flat_map(|(_, target)| of(target)).collect()
 }
 
 /// The tests that `embedded` did not run, with the reason.

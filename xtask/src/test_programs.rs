@@ -1,6 +1,5 @@
 //! The test programs of the workspace, and a run of several of them at the same time.
 
-use std::collections::VecDeque;
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroUsize;
@@ -14,41 +13,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::fault::Fault;
+use crate::record::{self, DOCTESTS};
+use crate::since::UNIT;
 use crate::step;
 use crate::tally::Tally;
-
-/// The programs that take the longest, in this order. They start first, so that no lane is still busy with one of them
-/// when the others have nothing left to do.
-const LONG: &[&str] = &[
-    "bandog-sql laws",
-    "bandog-sql mysql_laws",
-    "bandog-cli servers",
-    "bandog-redis it",
-    "bandog-redis laws",
-    "bandog-zookeeper it",
-    "bandog-sql it",
-    "bandog-sql mysql",
-    "bandog-schedule it",
-    "bandog-quorum it",
-    "bandog-cli it",
-    "bandog it",
-    "bandog-redis-data laws",
-    "bandog-conformance seventh",
-    "bandog-sync it",
-    "bandog-sql unit tests",
-    "bandog-zookeeper laws",
-    "bandog-sqlite laws",
-    "bandog-sqlx it",
-    "bandog-sqlx mysql",
-    "bandog-grid it",
-    "bandog-work it",
-    "bandog-sqlite it",
-    "bandog-cron it",
-];
-
-/// The program before the tests with Java. Their JVMs keep the processors busy, so they do not start beside the laws of SQL,
-/// whose leases are short.
-const BEFORE_JAVA: &str = "bandog-redis laws";
 
 /// Parts of the names of tests with Java that only `cargo xtask interop` and `cargo xtask prove` run: many processes on one
 /// object, the older version of Redisson, and Java without bandog.
@@ -70,6 +38,10 @@ const WAITING: &[&str] = &[
     "bandog-sqlite laws",
     "bandog-zookeeper laws",
 ];
+
+/// The programs whose leases are short, and those that keep the processors busy: the latter start after the former.
+const SHORT_LEASES: &[&str] = &["bandog-sql laws", "bandog-sql mysql_laws"];
+const BUSY: &[&str] = &["bandog-interop interop", "bandog-example-redisson-neighbour interop", DOCTESTS];
 
 /// Programs with tests that have a long form (`BANDOG_TEST_LONG=1`), and a part of the names of these tests. They are proofs,
 /// too.
@@ -97,35 +69,36 @@ pub(crate) fn build(what: &str, cargo: &mut Command) -> Result<Option<Vec<TestPr
     let mut programs = Vec::new();
     cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let built = step::read(what, cargo, |line| programs.extend(TestProgram::of(line)))?;
-    programs.sort_by_key(|program| LONG.iter().position(|name| program.name == *name).unwrap_or(LONG.len()));
     Ok(built.then_some(programs))
 }
 
-/// Fails if one of [`LONG`], [`ALONE`], [`WAITING`] or [`LONG_FORMS`] is not among these programs, which are all programs.
+/// Fails if one of [`ALONE`], [`WAITING`], [`SHORT_LEASES`] or [`LONG_FORMS`] is not among these programs, which are all
+/// programs.
 pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
     let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
     let long_forms = LONG_FORMS.iter().map(|(name, _)| name);
-    let mut names = LONG.iter().chain(ALONE).chain(WAITING).chain(long_forms);
+    let mut names = ALONE.iter().chain(WAITING).chain(SHORT_LEASES).chain(long_forms);
     match names.find(|name| !is_built(name)) {
         Some(name) => Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask"))),
         None => Ok(()),
     }
 }
 
-/// Inserts the tests with Java after [`BEFORE_JAVA`], without [`JAVA_PROOFS`].
-pub(crate) fn insert_java(programs: &mut Vec<TestProgram>, mut java: Vec<TestProgram>) {
+/// Leaves [`JAVA_PROOFS`] out of the tests with Java.
+pub(crate) fn without_proofs(mut java: Vec<TestProgram>) -> Vec<TestProgram> {
     let skip = || JAVA_PROOFS.iter().flat_map(|part| ["--skip".to_owned(), (*part).to_owned()]);
     java.iter_mut().for_each(|program| program.args.extend(skip()));
-    let before = programs.iter().position(|program| program.name == BEFORE_JAVA);
-    let at = before.map_or(programs.len(), |before| before + 1);
-    programs.splice(at..at, java);
+    java
 }
 
-/// Runs the programs, in this number of lanes, and then those of [`ALONE`]. The output of a program is
-/// printed when it ends. Returns whether all have succeeded.
-pub(crate) fn run(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
-    let is_alone = |program: &TestProgram| ALONE.contains(&program.name.as_str());
-    let (alone, beside): (Vec<_>, Vec<_>) = programs.into_iter().partition(is_alone);
+/// Runs the programs, in this number of lanes, and then those of [`ALONE`]. Those that took the longest in the recorded run
+/// of all tests start first, so that no lane is still busy with one of them when the others have nothing left to do. The
+/// output of a program is printed when it ends. Returns whether all have succeeded.
+pub(crate) fn run(mut programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
+    let recorded = record::read()?;
+    let seconds = |program: &TestProgram| recorded.seconds(&program.name).unwrap_or(f64::MAX);
+    programs.sort_by(|one, other| seconds(other).total_cmp(&seconds(one)));
+    let (alone, beside): (Vec<_>, Vec<_>) = programs.into_iter().partition(|program| program.is_one_of(ALONE));
     let succeeded = run_in_lanes(beside, lanes, tally)?;
     Ok(run_in_lanes(alone, NonZeroUsize::MIN, tally)? && succeeded)
 }
@@ -147,13 +120,15 @@ pub(crate) fn prove(
 
 /// Runs the programs. Each lane runs one program after another.
 fn run_in_lanes(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
-    let (programs, tally) = (Mutex::new(VecDeque::from(programs)), Mutex::new(tally));
+    let short = programs.iter().filter(|program| program.is_one_of(SHORT_LEASES)).count();
+    let (waiting, tally) = (Mutex::new(Waiting { programs, short }), Mutex::new(tally));
     thread::scope(|scope| {
         let lane = || -> Result<bool, Fault> {
             let mut succeeded = true;
             loop {
-                let Some(program) = lock(&programs).pop_front() else { return Ok(succeeded) };
+                let Some(program) = lock(&waiting).next() else { return Ok(succeeded) };
                 succeeded &= program.run(&tally)?;
+                lock(&waiting).ended(&program);
             }
         };
         let lanes: Vec<_> = (0..lanes.get()).map(|_| scope.spawn(lane)).collect();
@@ -161,6 +136,26 @@ fn run_in_lanes(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tal
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic))).collect();
         results.into_iter().try_fold(true, |succeeded, lane| Ok(succeeded & lane?))
     })
+}
+
+/// The programs that have not started.
+struct Waiting {
+    programs: Vec<TestProgram>,
+    /// The number of programs of [`SHORT_LEASES`] that have not ended.
+    short: usize,
+}
+
+impl Waiting {
+    /// The first program that may start: none of [`BUSY`] beside one of [`SHORT_LEASES`], unless nothing else is left.
+    fn next(&mut self) -> Option<TestProgram> {
+        let may_start = |program: &TestProgram| self.short == 0 || !program.is_one_of(BUSY);
+        let first = self.programs.iter().position(may_start).unwrap_or_default();
+        (first < self.programs.len()).then(|| self.programs.remove(first))
+    }
+
+    fn ended(&mut self, program: &TestProgram) {
+        self.short -= usize::from(program.is_one_of(SHORT_LEASES));
+    }
 }
 
 impl TestProgram {
@@ -175,14 +170,32 @@ impl TestProgram {
         let target = &message["target"];
         let package = package_of(message["package_id"].as_str()?)?.to_owned();
         let is_test = target["kind"].as_array()?.iter().any(|kind| kind == "test");
-        let target = if is_test { target["name"].as_str()? } else { "unit tests" };
+        let target = if is_test { target["name"].as_str()? } else { UNIT };
         let name = format!("{package} {target}");
         Some(Self { name, package, program, folder, args: Vec::new(), variables: Vec::new() })
+    }
+
+    /// A run of doctests with these arguments of cargo.
+    pub(crate) fn doctests(args: &[&str]) -> Result<Self, Fault> {
+        let mut cargo = step::cargo(args);
+        let program = cargo.get_program().into();
+        let folder = env::current_dir().map_err(|error| Fault::failed(format!("cannot find the root: {error}")))?;
+        let args = cargo.args(["--quiet"]).get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        Ok(Self { name: DOCTESTS.to_owned(), package: String::new(), program, folder, args, variables: Vec::new() })
     }
 
     /// The package and the target, such as `bandog-redis laws`.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether this is the program of a target of a package.
+    pub(crate) fn is(&self, package: &str, target: &str) -> bool {
+        self.package == package && self.name.split_once(' ').is_some_and(|(_, name)| name == target)
+    }
+
+    fn is_one_of(&self, names: &[&str]) -> bool {
+        names.contains(&self.name.as_str())
     }
 
     /// Adds an argument, such as a part of the names of the tests to run.
@@ -212,6 +225,7 @@ impl TestProgram {
         }
         let status = child.wait().map_err(cannot)?;
         let mut tally = lock(tally);
+        tally.took(&self.name, start.elapsed());
         println!("==> {}, {:.1} s", self.name, start.elapsed().as_secs_f64());
         for line in &output {
             println!("{line}");
@@ -230,7 +244,7 @@ impl TestProgram {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).args(&self.args).envs(self.variables.iter().cloned());
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
-        if WAITING.contains(&self.name.as_str()) && env::var_os(THREADS).is_none() {
+        if self.is_one_of(WAITING) && env::var_os(THREADS).is_none() {
             let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
             command.env(THREADS, cores.saturating_mul(NonZeroUsize::MIN.saturating_add(1)).to_string());
         }

@@ -1,6 +1,6 @@
 //! The crates of the workspace, as cargo describes them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -94,6 +94,37 @@ impl<'a> Crate<'a> {
         let all = self.manifest["dependencies"].as_array().into_iter().flatten();
         let own = all.filter(|one| one["path"].is_string() && one["kind"] != "dev");
         own.map(|one| (one["name"].as_str().unwrap_or_default(), one["req"].as_str().unwrap_or_default())).collect()
+    }
+
+    /// The folder of the crate, relative to the root.
+    pub(crate) fn folder(self) -> Result<PathBuf, Fault> {
+        let manifest = Path::new(self.text("manifest_path"));
+        let here = std::env::current_dir().and_then(|here| here.canonicalize());
+        let here = here.map_err(|error| Fault::failed(format!("cannot find the root: {error}")))?;
+        let folder = manifest.parent().and_then(|folder| folder.strip_prefix(&here).ok());
+        let outside = || Fault::failed(format!("{} is not below {}", manifest.display(), here.display()));
+        folder.map(Path::to_owned).ok_or_else(outside)
+    }
+
+    /// The crates of the workspace that the library imports.
+    pub(crate) fn imports(self) -> Vec<&'a str> {
+        self.own_dependencies().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Name and main file of each target below `tests` that a run of all tests has.
+    pub(crate) fn test_targets(self) -> Vec<(&'a str, PathBuf)> {
+        let tests = self.targets().filter(|target| target["kind"][0] == "test" && target["test"] == true);
+        let text = |target: &'a Value, key: &str| target[key].as_str().unwrap_or_default();
+        tests.map(|target| (text(target, "name"), text(target, "src_path").into())).collect()
+    }
+
+    /// Whether `cargo test --doc` has tests of this crate.
+    pub(crate) fn has_doctests(self) -> bool {
+        self.targets().any(|target| target["doctest"] == true)
+    }
+
+    fn targets(self) -> impl Iterator<Item = &'a Value> {
+        self.manifest["targets"].as_array().into_iter().flatten()
     }
 
     fn text(self, key: &str) -> &'a str {

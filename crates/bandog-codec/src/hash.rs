@@ -4,11 +4,14 @@
 //! *encoded* bytes, so 5 as an `Integer` and as a `Long` of Kryo, and `k` as text and as JSON, are different.
 
 mod bloom;
-mod highway;
 
-use crate::base64;
+use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
+use highway::{HighwayHash, HighwayHasher, Key};
 
 pub use bloom::Bloom;
+
+/// The key of Redisson (`org.redisson.misc.Hash`).
+const KEY: Key = Key([0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95]);
 
 /// The two words of the hash.
 ///
@@ -16,7 +19,7 @@ pub use bloom::Bloom;
 /// assert_eq!(bandog_codec::hash::h128(b"k1"), [0xf6c0_bc2a_9320_f05f, 0x0a05_bc60_1e7a_69d7]);
 /// ```
 pub fn h128(bytes: &[u8]) -> [u64; 2] {
-    highway::h128(bytes)
+    HighwayHasher::new(KEY).hash128(bytes)
 }
 
 /// The hash as `RLocalCachedMap` sends it in messages: the two words, big-endian.
@@ -33,7 +36,5 @@ pub fn h128_bytes(bytes: &[u8]) -> [u8; 16] {
 /// assert_eq!(bandog_codec::hash::entry_name(b"k1"), "9sC8KpMg8F8KBbxgHnpp1w");
 /// ```
 pub fn entry_name(bytes: &[u8]) -> String {
-    let mut name = Vec::with_capacity(22);
-    base64::write(&h128_bytes(bytes), &mut name);
-    String::from_utf8(name).unwrap_or_default()
+    BASE64_STANDARD_NO_PAD.encode(h128_bytes(bytes))
 }

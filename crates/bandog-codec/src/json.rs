@@ -1,5 +1,6 @@
 //! JSON as Jackson writes it: plain (`TypedJson`, `TextJson`), and with the names of Java classes (`TaggedJson`).
 
+mod bytes;
 mod fault;
 mod key;
 mod object;

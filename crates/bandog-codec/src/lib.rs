@@ -45,7 +45,6 @@
 //!
 //! All formats were recorded from Redisson 4.7.0, and the tests compare with these records.
 
-mod base64;
 mod bytes;
 mod codec;
 mod composite;

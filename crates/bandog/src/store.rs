@@ -255,6 +255,9 @@ fn zookeeper(_: &Parts) -> Result<StoreOptions> {
     expect(dead_code, reason = "everything is compiled in")
 )]
 fn not_compiled_in(feature: &str) -> Error {
-    let message = format!("this program was built without bandog's feature {feature:?}; add it in Cargo.toml");
+    let message = format!(
+        "this program was built without bandog's feature {feature:?}: build it with `--features {feature}`, or add the \
+         feature to bandog in Cargo.toml"
+    );
     Error::new(ErrorKind::Unsupported, message)
 }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::LN_2;
 
-use super::highway::h128;
+use super::h128;
 use crate::decimal::whole;
 
 /// The greatest size in bits: one more does not fit in a string of Redis.

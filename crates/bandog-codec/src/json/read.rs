@@ -10,11 +10,12 @@ use serde::de::{
 };
 
 use super::{
+    bytes,
     fault::{Fault, Parts},
     key, string,
     tags::{CLASS, Tags},
 };
-use crate::{Corrupt, base64, error};
+use crate::{Corrupt, error};
 
 type Result<T = (), E = Fault> = std::result::Result<T, E>;
 type Name = &'static str;
@@ -491,7 +492,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de, '_> {
         if self.peek() != Some(b'"') {
             return self.deserialize_seq(visitor);
         }
-        match base64::read(self.string()?.text().as_bytes()) {
+        match bytes::read(self.string()?.text()) {
             Some(bytes) => visitor.visit_byte_buf(bytes),
             None => Err(self.fault("base64")),
         }

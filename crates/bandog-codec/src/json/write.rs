@@ -1,7 +1,8 @@
 //! Writes values of serde as JSON.
 
-use std::ops::Range;
+use std::{io::Write, ops::Range};
 
+use base64::{display::Base64Display, prelude::BASE64_STANDARD};
 use serde::{Serialize, Serializer, ser};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     string::{self, Wide},
     tags::{BIG, CLASS, LIST, LONG, MAP, Tags},
 };
-use crate::{Unencodable, base64, decimal};
+use crate::{Unencodable, decimal};
 
 type Result<T = (), E = Refusal> = std::result::Result<T, E>;
 type Name = &'static str;
@@ -226,8 +227,7 @@ impl<'a, 'w> Serializer for &'a mut Writer<'w> {
     fn serialize_bytes(self, value: &[u8]) -> Result {
         self.scalar(None, |to| {
             to.push(b'"');
-            base64::write(value, to);
-            to.extend_from_slice(base64::padding(value.len()));
+            let _ = write!(to, "{}", Base64Display::new(value, &BASE64_STANDARD)); // A `Vec` accepts all bytes.
             to.push(b'"');
         })
     }

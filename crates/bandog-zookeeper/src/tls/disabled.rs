@@ -21,7 +21,8 @@ pub(crate) enum Certificates {}
 
 impl Tls {
     pub(crate) fn new(_: FileOptions, _: &str) -> Result<Self> {
-        let message = "this program was built without bandog's feature \"zookeeper-tls\"; add it in Cargo.toml";
+        let message = "this program was built without bandog's feature \"zookeeper-tls\": build it with `--features \
+                       zookeeper-tls`, or add the feature to bandog in Cargo.toml";
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
