@@ -6,6 +6,7 @@ mod cycles;
 mod deb;
 mod deploy;
 mod examples;
+mod gate;
 mod house;
 mod invariants;
 mod manifests;

@@ -1,4 +1,5 @@
-//! Checks the workflows: they only call tasks that exist, with few rights, and their YAML is well-formed.
+//! Checks the workflows: they only call tasks that exist, with few rights and the toolchain of the project, and their YAML is
+//! well-formed.
 
 use std::{collections::BTreeSet, fs};
 
@@ -7,7 +8,7 @@ use crate::{deploy::long_options, deploy::read, house::root, yaml::mistakes};
 const FOLDER: &str = ".github/workflows";
 
 #[test]
-fn each_step_is_a_task_or_the_script_of_the_checks() {
+fn each_step_is_a_task() {
     let mut seen = BTreeSet::new();
     for file in workflows() {
         let text = read(&file);
@@ -19,9 +20,33 @@ fn each_step_is_a_task_or_the_script_of_the_checks() {
             seen.insert(command.split(" --").next().unwrap().to_owned());
         }
     }
-    for expected in [".ci/run", "cargo xtask servers", "cargo xtask book", "cargo xtask release"] {
-        assert!(seen.contains(expected), "no workflow runs {expected}: {seen:?}");
+    for expected in ["check", "test", "prove", "servers", "book", "release"] {
+        assert!(seen.contains(&format!("cargo xtask {expected}")), "no workflow runs {expected}: {seen:?}");
     }
+}
+
+#[test]
+fn each_image_has_the_toolchain_of_the_project() {
+    let toolchain = read("rust-toolchain.toml");
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix("\"")).unwrap();
+    let (minor, _) = channel.rsplit_once('.').unwrap();
+    for file in workflows().into_iter().chain([".devcontainer/Dockerfile".to_owned()]) {
+        let text = read(&file);
+        let versions = text.split("rust:").skip(1).map(|rest| rest.split('-').next().unwrap());
+        let other: Vec<_> = versions.filter(|version| *version != minor).collect();
+        assert!(other.is_empty(), "{file} has images of Rust {other:?}, and rust-toolchain.toml has {minor}");
+    }
+}
+
+#[test]
+fn each_step_of_a_release_is_one() {
+    let ci = read(".github/workflows/ci.yml");
+    let list = ci.split_once("        step:\n").unwrap().1;
+    let steps: Vec<_> = list.lines().map_while(|line| line.strip_prefix("          - ")).collect();
+    assert!(steps.len() > 3, "{steps:?}");
+    let source = read("xtask/src/release.rs");
+    let other: Vec<_> = steps.into_iter().filter(|step| !source.contains(&format!("    (\"{step}\", "))).collect();
+    assert!(other.is_empty(), "xtask/src/release.rs has no steps {other:?}");
 }
 
 #[test]
@@ -53,10 +78,13 @@ fn workflows_are_well_formed() {
 #[test]
 fn other_commands_are_found() {
     assert_eq!(commands("a:\n  - run: x y # z\n  - name: b\n    run: cargo xtask book\n"), ["x y", "cargo xtask book"]);
-    for right in [".ci/run", "cargo xtask release --dry-run", "cargo xtask servers --image \"${{ matrix.image }}\""] {
+    for right in
+        ["cargo xtask check", "cargo xtask release --dry-run", "cargo xtask servers --image \"${{ matrix.image }}\""]
+    {
         assert_eq!(wrong(right), None, "{right}");
     }
-    let others = ["cargo test", "cargo xtask bok", "cargo xtask release --dryrun", "|", ".ci/run && x", "cargo xtask"];
+    let others =
+        ["cargo test", "cargo xtask bok", "cargo xtask release --dryrun", "|", "cargo xtask check && x", "cargo xtask"];
     for other in others {
         assert!(wrong(other).is_some(), "{other}");
     }
@@ -66,7 +94,7 @@ fn workflows() -> Vec<String> {
     let entries = fs::read_dir(root().join(FOLDER)).unwrap().map(|entry| entry.unwrap().file_name());
     let mut files: Vec<_> = entries.map(|name| format!("{FOLDER}/{}", name.into_string().unwrap())).collect();
     files.sort();
-    assert_eq!(files, ["book", "ci", "release"].map(|name| format!("{FOLDER}/{name}.yml")));
+    assert_eq!(files, ["book", "ci", "prove", "release"].map(|name| format!("{FOLDER}/{name}.yml")));
     files
 }
 
@@ -76,11 +104,8 @@ fn commands(text: &str) -> Vec<&str> {
     keys.filter_map(|line| Some(line.strip_prefix("run: ")?.split(" # ").next().unwrap().trim())).collect()
 }
 
-/// The reason why a command is neither `.ci/run` nor a task with its options.
-fn wrong(command: &str) -> Option<String> {
-    if command == ".ci/run" {
-        return None;
-    }
+/// The reason why a command is no task with its options.
+pub(crate) fn wrong(command: &str) -> Option<String> {
     let Some(task) = command.strip_prefix("cargo xtask ") else { return Some("not a task".to_owned()) };
     // A value of a matrix has blanks.
     let mut words = task.split("${{").next().unwrap().split(' ').filter(|word| !word.is_empty());
