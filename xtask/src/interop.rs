@@ -51,7 +51,7 @@ const LOG: &str = "target/xtask/maven.log";
 
 /// Builds the Java sides, then runs both sides against one server.
 pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
-    tools::require(&[REDIS, ZOOKEEPER, POSTGRES, MARIADB, JDK, MAVEN])?;
+    tools::ensure(&[REDIS, ZOOKEEPER, POSTGRES, MARIADB, JDK, MAVEN])?;
     build_java()?;
     let start = Instant::now();
     let mut tally = Tally::default();

@@ -18,6 +18,7 @@ use crate::step;
 use crate::tally::Tally;
 use crate::test;
 use crate::test_programs;
+use crate::tools::{self, ALL_SERVERS};
 
 use code::Law;
 
@@ -121,6 +122,7 @@ pub(crate) fn run(check: bool) -> Result<(), Fault> {
     if check {
         return complete();
     }
+    tools::ensure(ALL_SERVERS)?;
     let results = Results::new();
     let args = [test::COMMON, &["--test", "it", "--test", "laws", "--test", "mysql_laws"]].concat();
     let Some(mut programs) = test_programs::build("building the laws", &mut step::cargo(&args))? else {
