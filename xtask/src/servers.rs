@@ -98,8 +98,8 @@ impl Server {
                 "the Redis backend"
             }
             Kind::MySql => {
-                command.args(["-p", "bandog-sql", "--features", "mysql", "--test", "mysql", "--test", "mysql_laws"]);
-                command.arg("--").env(MYSQL_SERVER, path);
+                command.args(["-p", "bandog-sql", "--features", "mysql", "--test", "it", "--test", "mysql_laws"]);
+                command.args(["--", "mysql::"]).env(MYSQL_SERVER, path);
                 for (tests, why) in NOT_ON_MYSQL {
                     command.args(["--skip", tests]);
                     left_out.push(format!("not run on {version}: {tests}, because {why}"));

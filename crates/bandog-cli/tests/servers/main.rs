@@ -31,6 +31,7 @@ mod refusals;
 mod replicas;
 mod schedules_away;
 mod show;
+mod sql;
 mod store;
 mod tokens;
 mod torture;

@@ -1,6 +1,9 @@
 //! The statements for mutexes contain rules of a lock. These tests compare the answers and the rows of random steps with
 //! [`LockState`], which contains the rules of all locks. The time is that of the test.
 
+#[cfg(feature = "mysql")]
+mod mysql;
+
 use std::{
     collections::{HashMap, HashSet},
     env,
@@ -15,8 +18,6 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 
 use super::options;
-#[cfg(feature = "mysql")]
-use super::options_of_mysql;
 use crate::{
     apply::Steps,
     context::Context,
@@ -37,16 +38,16 @@ const NAMES: usize = 8;
 /// Maximum number of steps in a call. Long calls are quicker, and short calls find wrong rules earlier.
 const LONG_CALL: usize = 32;
 const SHORT_CALL: usize = 12;
-/// Maximum number of steps in a call that the statements for usual steps often decide.
-#[cfg(feature = "mysql")]
-const FEW_STEPS: usize = 3;
 /// Unit of the time and of the ttls. They are multiples of it, so that holds often expire exactly at the time of a step.
 const TICK: Duration = Duration::from_millis(100);
 /// The time at the beginning: seconds since 1970.
 const START: u64 = 1_790_000_000;
 
+/// A part of a statement, and what is wrong in its place.
+type Change = (&'static str, &'static str);
+
 /// Changes of the statements that are wrong.
-const MUTATIONS: [(&str, &str); 22] = [
+const MUTATIONS: [Change; 22] = [
     ("then pg_notify(j.channel, '') end is not null", "then null end is not null"),
     ("wanted = l.wanted and j.verdict = 'not held'", "wanted = l.wanted"),
     ("case when j.verdict = 'again' then l.expires end", "null"),
@@ -73,7 +74,7 @@ const MUTATIONS: [(&str, &str); 22] = [
 
 /// Changes of the statements for one claim and one release that are wrong. A change that only decides fewer steps is not wrong,
 /// because the statements for many names decide the others.
-const MUTATIONS_OF_ONE: [(&str, &str); 14] = [
+const MUTATIONS_OF_ONE: [Change; 14] = [
     ("l.state is null\n", "true\n"),
     ("and (l.owner is null or l.expires <= clock_timestamp())", ""),
     ("l.expires <= clock_timestamp())\n", "l.expires <= clock_timestamp() + interval '1 second')\n"),
@@ -93,67 +94,8 @@ const MUTATIONS_OF_ONE: [(&str, &str); 14] = [
     ("and not starving and not wanted", "and not starving"),
 ];
 
-/// Number of steps in the long test on MariaDB, where each call is a transaction of two round trips.
-#[cfg(feature = "mysql")]
-const STEPS_ON_MYSQL: usize = 12_000;
 /// Number of steps that are executed alone.
 const SINGLE_STEPS: usize = 3000;
-
-/// Changes of the statements for MySQL that are wrong. `LockState` decides there, so they are about what is stored.
-#[cfg(feature = "mysql")]
-const MUTATIONS_ON_MYSQL: [(&str, &str); 10] = [
-    ("owner = values(owner)", "owner = owner"),
-    ("expires = values(expires)", "expires = expires"),
-    ("starving = values(starving)", "starving = starving"),
-    ("state = values(state)", "state = null"),
-    ("fence = values(fence)", "fence = fence"),
-    ("$known(1, 7)", "select null, null from dual where false"),
-    ("$values(1, 2, 3, 4, 5, 6)", "$values(1, 2, 3, 5, 4, 6)"),
-    ("l.starving, l.wanted", "l.wanted, l.starving"),
-    ("timestampdiff(microsecond, '1970-01-01', l.expires)", "1000000 * timestampdiff(second, '1970-01-01', l.expires)"),
-    ("coalesce((select f.fence from bandog_fence f where f.name = l.name), 0)", "0"),
-];
-
-/// Changes of the statements for one claim and one release on MariaDB that are wrong. A change that only decides fewer steps
-/// is not wrong, because `LockState` decides the others.
-#[cfg(feature = "mysql")]
-const MUTATIONS_OF_ONE_STEP: [(&str, &str); 10] = [
-    ("and (owner is null or expires <= utc_timestamp(6) or owner = $3)", ""),
-    ("or owner = $3)", "or owner <> $3)"),
-    ("state is null and (owner", "(owner"),
-    ("coalesce(starving and expires > utc_timestamp(6), false)", "false"),
-    ("coalesce(starving and expires > utc_timestamp(6), false)", "starving"),
-    (") + $5)", ") + 1)"),
-    ("greatest(fence, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))) + $5", "fence + $5"),
-    ("interval $4 microsecond", "interval 1 + $4 microsecond"),
-    ("owner = $2 and expires > utc_timestamp(6) and", "owner = $2 and"),
-    ("state is null and not starving", "state is null"),
-];
-
-/// Changes of the statements for many claims and releases on MariaDB that are wrong.
-#[cfg(feature = "mysql")]
-const MUTATIONS_OF_MANY_STEPS: [(&str, &str); 14] = [
-    ("and (owner is null or expires <= utc_timestamp(6));", ";"),
-    (
-        "state is null and (owner is null or expires <= utc_timestamp(6));",
-        "(owner is null or expires <= utc_timestamp(6));",
-    ),
-    ("or expires <= utc_timestamp(6));", "or true);"),
-    ("owner = elt(field(name, $list(1)), $list(2)),", "owner = elt(1, $list(2)),"),
-    ("coalesce(starving and expires > utc_timestamp(6), false),\n        owner", "starving,\n        owner"),
-    ("interval $4 microsecond\n    where name in", "interval 1 + $4 microsecond\n    where name in"),
-    ("if row_count() = $count(1) then\n        set", "if row_count() > 0 then\n        set"),
-    ("+ $5\n        where name in", "+ 1\n        where name in"),
-    (
-        "greatest(fence, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))) + $5\n        where name in",
-        "fence + $5\n        where name in",
-    ),
-    ("select name, fence from", "select name, fence - 1 from"),
-    ("and owner = elt(field(name, $list(1)), $list(2))", ""),
-    ("        and expires > utc_timestamp(6) and state is null", "        and state is null"),
-    ("not starving and not wanted;", "not wanted;"),
-    ("if row_count() = $count(1) then\n        commit;", "if row_count() > 0 then\n        commit;"),
-];
 
 /// A lock of the store and its model.
 struct World {
@@ -410,17 +352,11 @@ fn for_many() -> Statements {
     Statements { claim_one: never(&all.claim_one), release_one: never(&all.release_one), ..all }
 }
 
-// Promise: PG6, PG9
-#[tokio::test]
-async fn the_statements_have_the_rules_of_lock_state() {
+/// Checks that the store and the model agree about random steps.
+async fn expect_agreement(options: SqlOptions, statements: Statements, steps: usize, max_steps: usize) {
     let seed = fastrand::u64(..);
-    let statements = Statements::postgres;
-    for (statements, steps, max_steps) in
-        [(for_many(), STEPS / 2, LONG_CALL), (statements(), STEPS / 2, LONG_CALL), (statements(), SINGLE_STEPS, 1)]
-    {
-        let found = run(options(), statements, steps, max_steps, seed).await;
-        assert_eq!(found, None, "seed {seed}");
-    }
+    let found = run(options, statements, steps, max_steps, seed).await;
+    assert_eq!(found, None, "seed {seed}");
 }
 
 /// If this environment variable is set, the tests of wrong statements take minutes: they make all changes.
@@ -428,10 +364,19 @@ const LONG: &str = "BANDOG_TEST_LONG";
 /// Without [`LONG`], every fourth change is made, from a random one on.
 const PART: usize = 4;
 
+/// The halves of a list of changes are tests of their own, which run at the same time.
+fn first_half(changes: &[Change]) -> &[Change] {
+    &changes[..changes.len() / 2]
+}
+
+fn second_half(changes: &[Change]) -> &[Change] {
+    &changes[changes.len() / 2..]
+}
+
 /// Checks that random steps find each of these changes, or each of a part of them.
-async fn find(mutations: &[(&str, &str)], statements: Statements, options: fn() -> SqlOptions, max_steps: usize) {
+async fn expect_found(changes: &[Change], statements: Statements, options: fn() -> SqlOptions, max_steps: usize) {
     let (first, every) = if env::var_os(LONG).is_some() { (0, 1) } else { (fastrand::usize(..PART), PART) };
-    for (right, wrong) in mutations.iter().skip(first).step_by(every) {
+    for (right, wrong) in changes.iter().skip(first).step_by(every) {
         let replaced = std::cell::Cell::new(false);
         let mutant = statements.clone().changed(|text| {
             replaced.set(replaced.get() || text.contains(right));
@@ -449,32 +394,44 @@ async fn find(mutations: &[(&str, &str)], statements: Statements, options: fn() 
     }
 }
 
+// Promise: PG6, PG9
+#[tokio::test]
+async fn the_statements_for_many_names_have_the_rules_of_lock_state() {
+    expect_agreement(options(), for_many(), STEPS / 2, LONG_CALL).await;
+}
+
+// Promise: PG6, PG9
+#[tokio::test]
+async fn all_statements_have_the_rules_of_lock_state() {
+    expect_agreement(options(), Statements::postgres(), STEPS / 2, LONG_CALL).await;
+}
+
+// Promise: PG6, PG9
+#[tokio::test]
+async fn single_steps_have_the_rules_of_lock_state() {
+    expect_agreement(options(), Statements::postgres(), SINGLE_STEPS, 1).await;
+}
+
 // Promise: PG9
 #[tokio::test]
-async fn a_wrong_rule_in_a_statement_is_found() {
-    find(&MUTATIONS, for_many(), options, SHORT_CALL).await;
-    find(&MUTATIONS_OF_ONE, Statements::postgres(), options, 1).await;
+async fn a_wrong_rule_for_many_names_is_found() {
+    expect_found(first_half(&MUTATIONS), for_many(), options, SHORT_CALL).await;
 }
 
-// Promise: MY6, MY9
-#[cfg(feature = "mysql")]
+// Promise: PG9
 #[tokio::test]
-async fn the_statements_for_mysql_store_what_lock_state_says() {
-    let seed = fastrand::u64(..);
-    for (steps, max_steps) in [(STEPS_ON_MYSQL, LONG_CALL), (STEPS_ON_MYSQL, FEW_STEPS), (SINGLE_STEPS, 1)] {
-        let found = run(options_of_mysql(), Statements::mysql(), steps, max_steps, seed).await;
-        assert_eq!(found, None, "seed {seed}");
-    }
+async fn another_wrong_rule_for_many_names_is_found() {
+    expect_found(second_half(&MUTATIONS), for_many(), options, SHORT_CALL).await;
 }
 
-// Promise: MY9
-#[cfg(feature = "mysql")]
+// Promise: PG9
 #[tokio::test]
-async fn a_wrong_statement_for_mysql_is_found() {
-    find(&MUTATIONS_ON_MYSQL, Statements::mysql(), options_of_mysql, SHORT_CALL).await;
-    // MySQL cannot execute these statements, so they are not used there.
-    if super::MARIADB.sql("mysql", "select version()").contains("MariaDB") {
-        find(&MUTATIONS_OF_ONE_STEP, Statements::mysql(), options_of_mysql, 1).await;
-        find(&MUTATIONS_OF_MANY_STEPS, Statements::mysql(), options_of_mysql, FEW_STEPS).await;
-    }
+async fn a_wrong_rule_for_one_name_is_found() {
+    expect_found(first_half(&MUTATIONS_OF_ONE), Statements::postgres(), options, 1).await;
+}
+
+// Promise: PG9
+#[tokio::test]
+async fn another_wrong_rule_for_one_name_is_found() {
+    expect_found(second_half(&MUTATIONS_OF_ONE), Statements::postgres(), options, 1).await;
 }

@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test panics if it cannot continue")]
 
 mod eventually;
-mod mariadb;
-mod postgres;
 mod process;
 mod redis;
+mod sql_server;
 mod topologies;
 mod wire;
 mod zookeeper;
