@@ -50,7 +50,7 @@ pub(super) fn listed(list: &str) -> Vec<(u32, String, String)> {
 pub(super) fn first_sentence(source: &str, name: &str) -> Option<String> {
     let lines: Vec<_> = source.lines().collect();
     let at = lines.iter().position(|line| line.starts_with(&format!("pub async fn {name}<")))?;
-    let above = lines.iter().take(at).rev().take_while(|line| line.starts_with("///") || line.starts_with("#["));
+    let above = lines.iter().take(at).rev().take_while(|line| line.starts_with("//") || line.starts_with("#["));
     let mut above: Vec<_> = above.filter_map(|line| line.strip_prefix("///")).map(str::trim).collect();
     above.reverse();
     let text = above.join(" ");

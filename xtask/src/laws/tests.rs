@@ -60,7 +60,7 @@ fn laws_are_found_in_the_code() {
     let list = "        $crate::one_law! { $test $world, 30, lease, expires_after_ttl }\n";
     assert_eq!(code::listed(list), [(30, "lease".to_owned(), "expires_after_ttl".to_owned())]);
     let source = "/// Law 30: a hold that [`World`] does not\n/// renew expires. Not earlier.\npub async fn a<W>() {\n\n\
-        /// Laws 83 and 84, for holders: each call. Yes.\n#[expect(x)]\npub async fn b<W>() {\n/// No law.\npub async fn c<W>() {";
+        /// Laws 83 and 84, for holders: each call. Yes.\n#[expect(x)]\n// Promise: L5\npub async fn b<W>() {\n/// No law.\npub async fn c<W>() {";
     let sentence = |name| code::first_sentence(source, name);
     assert_eq!(sentence("a").as_deref(), Some("a hold that `World` does not renew expires"));
     assert_eq!(sentence("b").as_deref(), Some("for holders: each call"));
