@@ -1,16 +1,18 @@
 //! The promises of docs/GUARANTEES.md and of the pages of the stores, and the tests that check each promise.
 //!
-//! The pages number their promises. `xtask/promises.txt` assigns tests to the numbers, and this task writes a list of both
-//! to target/guarantees-tests.md.
+//! The pages number their promises, and a comment above a test has the numbers of those that it checks. This task compares
+//! both, and writes a list of them to target/guarantees-tests.md.
 
-mod named;
+mod sources;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 
 use crate::fault::Fault;
+
+use sources::{MARK, Test};
 
 const PAGE: &str = "docs/GUARANTEES.md";
 /// Pages with promises in their section "Promises".
@@ -27,29 +29,30 @@ const OTHERS: &[&str] = &[
     "docs/zookeeper.md",
     "docs/page.md",
 ];
-const TESTS: &str = "xtask/promises.txt";
 const LIST: &str = "target/guarantees-tests.md";
 
 /// Pages that name tests in their text.
 const NAMING: &[&str] = &["docs/redisson.md"];
 
-/// Checks that each promise has tests and that each test exists. Then writes the list, unless `check` is set.
+/// Checks that each promise has tests, and that each comment above a test is right. Then writes the list, unless `check` is
+/// set.
 pub(crate) fn run(check: bool) -> Result<(), Fault> {
     let mut pages = Vec::new();
     for path in [PAGE].iter().chain(OTHERS) {
         pages.push((*path, read(path)?));
     }
     let (promises, mut problems) = promises(&pages);
-    let tests = tests_by_number(&read(TESTS)?);
+    let (tests, wrong) = sources::tests()?;
+    problems.extend(wrong);
     problems.extend(missing(&promises, &tests));
-    problems.extend(absent(TESTS, tests.values().flatten().map(String::as_str)));
     for page in NAMING {
         let text = read(page)?;
-        let names = named::names(&text);
+        let names = sources::names(&text);
         if names.len() <= 10 {
             problems.push(format!("{page} names only {} tests; did its notation change?", names.len()));
         }
-        problems.extend(absent(page, names.into_iter()));
+        let absent = names.iter().filter(|name| !tests.iter().any(|test| test.name == **name));
+        problems.extend(absent.map(|name| format!("{page} names a test that does not exist: {name}")));
     }
     if !problems.is_empty() {
         return Err(Fault::failed(problems.join("\n")));
@@ -70,6 +73,8 @@ struct Promise<'a> {
     section: &'a str,
     number: &'a str,
     text: &'a str,
+    /// The file and the line.
+    place: String,
 }
 
 /// Returns the promises of these pages with their paths, and a list of problems. A problem is a row without a number, or
@@ -83,13 +88,13 @@ fn promises<'a>(pages: &'a [(&str, String)]) -> (Vec<Promise<'a>>, Vec<String>) 
     for (path, page) in pages {
         let title = page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default();
         let (mut section, mut numbered) = ("", false);
-        let mut lines = page.lines().peekable();
-        while let Some(line) = lines.next() {
+        let mut lines = page.lines().zip(1..).peekable();
+        while let Some((line, at)) = lines.next() {
             if let Some(title) = line.strip_prefix("## ") {
                 section = title;
             }
             let Some(row) = line.strip_prefix("| ") else { continue };
-            if lines.peek().is_some_and(|next| next.starts_with("|---")) {
+            if lines.peek().is_some_and(|(next, _)| next.starts_with("|---")) {
                 numbered = row.starts_with("| ") && (*path == PAGE || section == "Promises");
                 continue;
             }
@@ -97,14 +102,15 @@ fn promises<'a>(pages: &'a [(&str, String)]) -> (Vec<Promise<'a>>, Vec<String>) 
                 continue;
             }
             let mut cells = row.trim_end_matches(" |").split(" | ");
+            let place = format!("{path}:{at}");
             let (number, text) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
             if !is_number(number) {
-                problems.push(format!("{path}: no number: | {row}"));
+                problems.push(format!("{place}: no number: | {row}"));
             } else if !seen.insert(number) {
-                problems.push(format!("{path}: the number {number} is used twice"));
+                problems.push(format!("{place}: the number {number} is used twice"));
             } else {
                 let section = if *path == PAGE { section } else { title };
-                promises.push(Promise { section, number, text });
+                promises.push(Promise { section, number, text, place });
             }
         }
     }
@@ -118,34 +124,20 @@ fn is_number(text: &str) -> bool {
     letters > 0 && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Reads the list of tests: a line with a number, then an indented line for each test.
-fn tests_by_number(text: &str) -> BTreeMap<String, Vec<String>> {
-    let mut tests: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut number = String::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        match line.strip_prefix("  ") {
-            Some(test) => tests.entry(number.clone()).or_default().push(test.to_owned()),
-            None => line.clone_into(&mut number),
-        }
-    }
-    tests
+/// Promises without a test, and numbers above tests that are on no page.
+fn missing(promises: &[Promise<'_>], tests: &[Test]) -> Vec<String> {
+    let mentions = || tests.iter().flat_map(|test| &test.promises);
+    let bare = promises.iter().filter(|promise| !mentions().any(|mention| mention.number == promise.number));
+    let bare = bare.map(|Promise { place, number, text, .. }| {
+        format!("{place}: no test has {number}: write `{MARK}{number}` directly above the attributes of one that checks: {text}")
+    });
+    let stray = mentions().filter(|mention| !promises.iter().any(|promise| promise.number == mention.number));
+    let stray =
+        stray.map(|mention| format!("{}: {} is on no page: correct or delete it", mention.place, mention.number));
+    bare.chain(stray).collect()
 }
 
-/// Promises without a test, and numbers that are not in the page.
-fn missing(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> Vec<String> {
-    let bare = promises.iter().filter(|promise| !tests.contains_key(promise.number));
-    let bare = bare.map(|promise| format!("{TESTS} has no test for {}: {}", promise.number, promise.text));
-    let stray = tests.keys().filter(|number| !promises.iter().any(|promise| promise.number == *number));
-    bare.chain(stray.map(|number| format!("{TESTS} has tests for {number}, which is on no page"))).collect()
-}
-
-/// A problem for each test that a page names although the test does not exist.
-fn absent<'a>(page: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let absent = names.filter(|name| named::home(name).is_none());
-    absent.map(|name| format!("{page} names a test that does not exist: {name}")).collect()
-}
-
-fn render(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> String {
+fn render(promises: &[Promise<'_>], tests: &[Test]) -> String {
     let mut page = HEAD.to_owned();
     let mut section = "";
     for promise in promises {
@@ -154,10 +146,8 @@ fn render(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> St
             page += &format!("\n## {section}\n");
         }
         page += &format!("\n### {}\n\n{}\n\n", promise.number, promise.text);
-        for test in tests.get(promise.number).into_iter().flatten() {
-            let home = named::home(test).unwrap_or_default();
-            page += &format!("- [`{test}`](../{home})\n");
-        }
+        let tests = tests.iter().filter(|test| test.promises.iter().any(|mention| mention.number == promise.number));
+        page.extend(tests.map(|test| format!("- [`{}`](../{})\n", test.name, test.path)));
     }
     page
 }
@@ -169,7 +159,7 @@ fn read(path: &str) -> Result<String, Fault> {
 const HEAD: &str = "\
 # The tests behind each promise
 
-Written by `cargo xtask promises` from [GUARANTEES.md](../docs/GUARANTEES.md) and `xtask/promises.txt`; do not edit.
+Written by `cargo xtask promises` from [GUARANTEES.md](../docs/GUARANTEES.md), the pages of the stores and the comments `// Promise: …` above the tests; do not edit.
 
 A name is an area, a file and a function.
 `law/…` is a law in `crates/bandog-conformance/src/laws`, which runs on every backend; a law that a backend cannot have is printed with the reason.
