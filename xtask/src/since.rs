@@ -4,6 +4,9 @@
 //! others, and those that name one of these crates. A file below `tests/NAME` affects this target only. A file outside of
 //! all crates affects the tests that read it, and those of xtask, which check pages and settings.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,16 +51,15 @@ pub(crate) fn scope(revision: &str) -> Result<Scope, Fault> {
     let changed = git(&["diff", "--name-only", "--no-renames", revision, "--"])?;
     let new = if is_range { String::new() } else { git(&["ls-files", "--others", "--exclude-standard"])? };
     let changed: Vec<_> = changed.lines().chain(new.lines()).map(PathBuf::from).collect();
-    of(&changed, &Workspace::read()?)
+    Ok(of(&changed, Tests::read(&Workspace::read()?)?))
 }
 
 /// The tests that a change of these files can affect.
-fn of(changed: &[PathBuf], workspace: &Workspace) -> Result<Scope, Fault> {
-    let mut tests = Tests::read(workspace)?;
+fn of(changed: &[PathBuf], mut tests: Tests) -> Scope {
     tests.add(ALWAYS.0, ALWAYS.1);
     for path in changed {
         if EVERYTHING.iter().any(|file| path == Path::new(file)) {
-            return Ok(Scope::All(format!("{} has changed", path.display())));
+            return Scope::All(format!("{} has changed", path.display()));
         }
         match tests.crates.iter().position(|one| path.starts_with(&one.folder)) {
             Some(at) if tests.in_target(at, path) => {}
@@ -67,13 +69,13 @@ fn of(changed: &[PathBuf], workspace: &Workspace) -> Result<Scope, Fault> {
                 tests.outside(path);
             }
             Some(at) if BELOW_ALL.contains(&tests.crates[at].name.as_str()) => {
-                return Ok(Scope::All(format!("{} has changed, which all tests use", path.display())));
+                return Scope::All(format!("{} has changed, which all tests use", path.display()));
             }
             Some(at) => tests.library(at),
             None => tests.outside(path),
         }
     }
-    Ok(Scope::Some(tests.affected))
+    Scope::Some(tests.affected)
 }
 
 /// The test targets of the workspace, and the affected ones among them.
@@ -116,14 +118,17 @@ impl Tests {
     /// The library of a crate has changed.
     fn library(&mut self, at: usize) {
         let mut changed = BTreeSet::from([self.crates[at].name.clone()]);
-        while let Some(next) =
-            self.crates.iter().find(|one| !changed.contains(&one.name) && one.imports.iter().any(|it| changed.contains(it)))
+        while let Some(next) = self
+            .crates
+            .iter()
+            .find(|one| !changed.contains(&one.name) && one.imports.iter().any(|it| changed.contains(it)))
         {
             changed.insert(next.name.clone());
         }
         let names: Vec<_> = changed.iter().map(|name| format!("{}::", name.replace('-', "_"))).collect();
         for one in &self.crates {
-            let uses = |code: &str| changed.contains(&one.name) || names.iter().any(|name| code.contains(name.as_str()));
+            let uses =
+                |code: &str| changed.contains(&one.name) || names.iter().any(|name| code.contains(name.as_str()));
             let affected = one.targets.iter().filter(|(_, code)| uses(code));
             self.affected.extend(affected.map(|(target, _)| (one.name.clone(), target.clone())));
         }

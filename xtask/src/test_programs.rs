@@ -68,6 +68,9 @@ pub(crate) struct TestProgram {
 pub(crate) fn build(what: &str, cargo: &mut Command) -> Result<Option<Vec<TestProgram>>, Fault> {
     let mut programs = Vec::new();
     cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    // A run of tests builds much and changes little of it afterwards: incremental builds would cost time, and double the
+    // folder `target`.
+    cargo.env("CARGO_INCREMENTAL", env::var_os("CARGO_INCREMENTAL").unwrap_or_else(|| "0".into()));
     let built = step::read(what, cargo, |line| programs.extend(TestProgram::of(line)))?;
     Ok(built.then_some(programs))
 }
@@ -296,20 +299,36 @@ mod tests {
         assert_eq!(TestProgram::of("some other text"), None);
     }
 
-    #[test]
-    fn each_program_runs_once_and_a_failure_is_reported() {
-        let script = |name: &str, program: &str| TestProgram {
+    fn script(name: &str, program: &str) -> TestProgram {
+        TestProgram {
             name: name.into(),
             package: name.into(),
             program: program.into(),
             folder: "/".into(),
             args: Vec::new(),
             variables: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_busy_program_waits_for_the_end_of_short_leases() {
+        let programs = [BUSY[0], SHORT_LEASES[0], "other"].map(|name| script(name, "true")).into();
+        let mut waiting = Waiting { programs, short: 1 };
+        let mut next = || waiting.next().map(|program| program.name);
+        assert_eq!([next(), next()], [Some(SHORT_LEASES[0].to_owned()), Some("other".to_owned())]);
+        let programs = vec![script(BUSY[0], "true"), script("other", "true")];
+        let mut waiting = Waiting { programs, short: 1 };
+        waiting.ended(&script(SHORT_LEASES[0], "true"));
+        assert_eq!(waiting.next().map(|program| program.name).as_deref(), Some(BUSY[0]));
+    }
+
+    #[test]
+    fn each_program_runs_once_and_a_failure_is_reported() {
         let all_succeed = ["one", "two", ALONE[0], "three", ALONE[1]].map(|name| script(name, "true")).into();
         let (lanes, mut tally) = (NonZeroUsize::new(2).expect("two"), Tally::default());
         assert!(run(all_succeed, lanes, &mut tally).is_ok_and(|succeeded| succeeded));
-        assert_eq!(tally, Tally::default());
+        assert!(tally.times.keys().eq([ALONE[0], ALONE[1], "one", "three", "two"]));
+        assert!(tally.failures.is_empty());
         let one_fails = vec![script("good", "true"), script("bad", "false"), script(ALONE[0], "true")];
         assert!(run(one_fails, lanes, &mut tally).is_ok_and(|succeeded| !succeeded));
         assert_eq!(tally.failures, ["bad (exit status: 1)"]);
