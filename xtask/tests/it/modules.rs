@@ -1,45 +1,23 @@
 //! Compares the floors of ARCHITECTURE.md with the manifests, and checks that each module says what it is.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeMap, fs};
 
-use crate::house::{files, root, table};
+use crate::house::{crates, files, root, table};
 
-/// Crates of the picture that are not in the folder `crates`.
-const ELSEWHERE: [&str; 2] = ["proof/*", "xtask"];
-
-/// The crates that import a crate of their own floor, with that crate. The page lists them.
-const SAME_FLOOR: [(&str, &str); 8] = [
-    ("bandog-grid", "bandog-sync"),
-    ("bandog-macros", "bandog-cron"),
-    ("bandog-net", "bandog-core"),
-    ("bandog-redis", "bandog-redis-data"),
-    ("bandog-redis", "bandog-redis-net"),
-    ("bandog-redis-data", "bandog-redis-net"),
-    ("bandog-schedule", "bandog-sync"),
-    ("bandog-work", "bandog-sync"),
-];
+/// The column of the picture where the text about a crate begins.
+const TEXT: usize = 23;
 
 #[test]
-fn each_crate_has_one_floor() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let mut shown: Vec<_> = floors(&page, &crates()).into_iter().map(|(name, _)| name).collect();
-    shown.sort();
-    assert_eq!(shown, crates().into_iter().collect::<Vec<_>>());
-}
-
-#[test]
-fn crates_import_lower_floors_only() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let floors = floors(&page, &crates());
-    let floor = |name: &str| floors.iter().find(|(known, _)| known == name).unwrap().1;
-    let mut wrong = Vec::new();
-    for (name, own) in floors.iter().filter(|(name, _)| !ELSEWHERE.contains(&name.as_str())) {
-        let ours = table(name, "dependencies").into_iter().filter(|name| name.starts_with("bandog"));
-        let higher =
-            ours.filter(|import| floor(import) >= *own && !SAME_FLOOR.contains(&(name.as_str(), import.as_str())));
-        wrong.extend(higher.map(|import| format!("{name} (floor {own}) imports {import}")));
+fn the_picture_has_each_crate_with_its_imports_on_the_lowest_floor() {
+    let floors = floors(&fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap());
+    assert_eq!(floors.keys().cloned().collect::<Vec<_>>(), crates(), "the crates of ARCHITECTURE.md");
+    for (name, (floor, shown)) in &floors {
+        let imports: Vec<_> =
+            table(name, "dependencies").into_iter().filter(|name| name.starts_with("bandog")).collect();
+        assert_eq!(*shown, imports, "ARCHITECTURE.md (left): the crates of bandog that {name} imports");
+        let lowest = imports.iter().map(|import| floors[import].0 + 1).max().unwrap_or_default();
+        assert_eq!(*floor, lowest, "ARCHITECTURE.md (left): the floor of {name}, above all of its imports");
     }
-    assert!(wrong.is_empty(), "ARCHITECTURE.md: {wrong:#?}");
 }
 
 #[test]
@@ -59,29 +37,40 @@ fn each_module_says_what_it_is() {
 
 #[test]
 fn floors_are_read_from_the_picture() {
-    let page = "# A\n## Floors\n```\n2  a-b   c      the tools of a\n   d            for tests\n1  a            a: it imports c  d\n```\n## B\n3  c\n";
-    let crates = ["a", "a-b", "c", "d"].map(str::to_owned).into();
-    let expected = [("a-b", 2), ("c", 2), ("d", 2), ("a", 1)].map(|(name, floor)| (name.to_owned(), floor));
-    assert_eq!(floors(page, &crates), expected);
+    let page = "# A\n## Floors\n```\n\
+                2  bandog-a            the tools of b; imports b,\n                       bandog, it\n   \
+                   bandog-b            for tests\n\
+                1  bandog              none; imports c-d\n```\n## B\n";
+    let expected = [
+        ("bandog-a", 2, vec!["bandog", "bandog-b", "bandog-it"]),
+        ("bandog-b", 2, vec![]),
+        ("bandog", 1, vec!["bandog-c-d"]),
+    ];
+    let expected = expected
+        .map(|(name, floor, imports)| (name.to_owned(), (floor, imports.into_iter().map(str::to_owned).collect())));
+    assert_eq!(floors(page), expected.into());
 }
 
-/// The names of all crates.
-fn crates() -> BTreeSet<String> {
-    let folders = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
-    folders.map(|name| name.into_string().unwrap()).chain(ELSEWHERE.map(str::to_owned)).collect()
-}
-
-/// The crates of the picture with their floors. A line without a number belongs to the floor above it. The names come
-/// first; two spaces or more separate them from each other and from the text.
-fn floors(page: &str, crates: &BTreeSet<String>) -> Vec<(String, u32)> {
+/// The crates of the picture, with their floors and imports. A line without a number belongs to the floor above it, and
+/// one without a name continues the line above it.
+fn floors(page: &str) -> BTreeMap<String, (u32, Vec<String>)> {
     let section = page.split("\n## ").find(|section| section.starts_with("Floors\n")).unwrap();
-    let picture = section.split("```").nth(1).unwrap();
-    let (mut floors, mut floor) = (Vec::new(), 0);
-    for line in picture.lines().filter(|line| !line.is_empty()) {
-        let (number, rest) = line.split_at(line.find("  ").unwrap());
-        floor = number.parse().unwrap_or(floor);
-        let parts = rest.split("  ").map(str::trim).filter(|part| !part.is_empty());
-        floors.extend(parts.take_while(|part| crates.contains(*part)).map(|name| (name.to_owned(), floor)));
+    let (mut rows, mut floor) = (Vec::<(&str, u32, String)>::new(), 0);
+    for line in section.split("```").nth(1).unwrap().lines().filter(|line| !line.is_empty()) {
+        let (left, text) = line.split_at(TEXT);
+        let (number, name) = left.split_at(3);
+        floor = number.trim().parse().unwrap_or(floor);
+        match rows.last_mut() {
+            Some((_, _, above)) if name.trim().is_empty() => *above += &format!(" {text}"),
+            _ => rows.push((name.trim(), floor, text.to_owned())),
+        }
     }
-    floors
+    let full = |name: &str| if name == "bandog" { name.to_owned() } else { format!("bandog-{name}") };
+    let imports = |text: &str| {
+        let names = text.split_once("; imports ").map_or("", |(_, names)| names).split(", ");
+        let mut names: Vec<_> = names.filter(|name| !name.is_empty()).map(full).collect();
+        names.sort();
+        names
+    };
+    rows.into_iter().map(|(name, floor, text)| (name.to_owned(), (floor, imports(&text)))).collect()
 }
