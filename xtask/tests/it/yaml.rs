@@ -1,16 +1,20 @@
-//! Finds mistakes in YAML without a parser.
+//! Reads YAML.
 
-use std::collections::BTreeSet;
+use saphyr::{LoadableYamlNode, YamlOwned};
+
+use crate::deploy::read;
 
 #[test]
 fn mistakes_in_yaml_are_found() {
     let good = "a:\n  - b: 1 # it's\n    c: >-\n      d:\n         e {\n    f: { g: [\"{\"] }\n  - b: 2\n---\na: 'x'\n";
-    assert_eq!(mistakes(good), Vec::<String>::new());
+    let good = parse(good).unwrap();
+    assert_eq!(good.len(), 2);
+    assert_eq!(text(&good[0]["a"][0], "c"), "d:\n   e {");
+    assert_eq!(text(&good[1], "a.b"), "");
     let wrong = [
         "a:\n\tb: 1",
         "a: 1\n  b: 2",
         "a:\n    b: 1\n  c: 2",
-        "a:\n   b: 1",
         "a: {",
         "a: \"b",
         "a: 1 ",
@@ -19,90 +23,35 @@ fn mistakes_in_yaml_are_found() {
         "just text",
     ];
     for text in wrong {
-        assert_eq!(mistakes(text).len(), 1, "{text:?}");
+        assert!(parse(text).is_err(), "{text:?}");
     }
 }
 
-/// Mistakes in a YAML text that can be found without a parser: tabs, spaces at the end, wrong levels of indentation,
-/// repeated keys, and quotes and brackets of a line that are not closed.
-pub(crate) fn mistakes(text: &str) -> Vec<String> {
-    let mut mistakes = Vec::new();
-    let mut levels: Vec<(usize, BTreeSet<&str>)> = vec![(0, BTreeSet::new())];
-    let (mut opens, mut scalar) = (false, None);
-    for (at, line) in text.lines().enumerate() {
-        let content = line.trim_start_matches(' ');
-        let indent = line.len() - content.len();
-        if scalar.is_some_and(|key| content.is_empty() || indent > key) {
-            continue;
-        }
-        scalar = None;
-        let mut mistake = |what: &str| mistakes.push(format!("{}: {what}: {line:?}", at + 1));
-        if line.contains('\t') || line.ends_with(' ') {
-            mistake("a tab, or a space at the end");
-            continue;
-        }
-        if content.is_empty() || content.starts_with('#') {
-            continue;
-        }
-        if content == "---" {
-            (levels, opens) = (vec![(0, BTreeSet::new())], false);
-            continue;
-        }
-        let deepest = |levels: &[(usize, BTreeSet<&str>)]| levels.last().map_or(0, |level| level.0);
-        if indent > deepest(&levels) {
-            if !opens || indent % 2 != 0 {
-                mistake("nothing opens this level");
-                continue;
-            }
-            levels.push((indent, BTreeSet::new()));
-        }
-        while indent < deepest(&levels) {
-            levels.pop();
-        }
-        if indent != deepest(&levels) {
-            mistake("no line has begun this level");
-            continue;
-        }
-        let (mut entry, mut level) = (content, indent);
-        while let Some(rest) = entry.strip_prefix("- ") {
-            (entry, level) = (rest, level + 2);
-            levels.push((level, BTreeSet::new()));
-        }
-        let bare = without_quotes(entry);
-        let Some(bare) = bare else {
-            mistake("a quote is not closed");
-            continue;
-        };
-        let count = |open: char, close: char| bare.matches(open).count() == bare.matches(close).count();
-        if !count('{', '}') || !count('[', ']') {
-            mistake("a bracket is not closed");
-            continue;
-        }
-        opens = bare.ends_with(':');
-        scalar = [": |", ": >", ": >-", ": |-"].iter().any(|end| bare.ends_with(end)).then_some(level);
-        match entry.split_once(": ").map(|(key, _)| key).or_else(|| entry.strip_suffix(':')) {
-            Some(key) if levels.last_mut().is_some_and(|(_, keys)| !keys.insert(key)) => {
-                mistake("a key is there twice")
-            }
-            Some(_) => {}
-            None if content.starts_with("- ") => {}
-            None => mistake("neither a key nor an entry of a list"),
-        }
-    }
-    mistakes
+/// The documents of a file.
+pub(crate) fn documents(file: &str) -> Vec<YamlOwned> {
+    parse(&read(file)).unwrap_or_else(|mistake| panic!("{file}: {mistake}"))
 }
 
-/// The line without quoted texts and without its comment. None if a quote is not closed.
-fn without_quotes(line: &str) -> Option<String> {
-    let (mut bare, mut quote) = (String::new(), None);
-    for char in line.chars() {
-        match quote {
-            Some(open) if char == open => quote = None,
-            Some(_) => {}
-            None if char == '#' && bare.ends_with(' ') => break,
-            None if char == '"' || char == '\'' => quote = Some(char),
-            None => bare.push(char),
-        }
+/// The only document of a file.
+pub(crate) fn document(file: &str) -> YamlOwned {
+    let mut documents = documents(file);
+    assert_eq!(documents.len(), 1, "{file}: documents");
+    documents.remove(0)
+}
+
+/// The text at the end of a path of keys, such as `metadata.name`. It is empty if there is none.
+pub(crate) fn text<'y>(node: &'y YamlOwned, path: &str) -> &'y str {
+    let found = path.split('.').try_fold(node, YamlOwned::as_mapping_get);
+    found.and_then(YamlOwned::as_str).unwrap_or_default()
+}
+
+/// The documents of a text, which are mappings. A key that is there twice is a mistake, as for the readers of our files.
+fn parse(text: &str) -> Result<Vec<YamlOwned>, String> {
+    if let Some(line) = text.lines().find(|line| line.contains('\t') || line.ends_with(' ')) {
+        return Err(format!("a tab, or a space at the end: {line:?}"));
     }
-    quote.is_none().then(|| bare.trim_end().to_owned())
+    let documents = YamlOwned::load_from_str(text).map_err(|error| error.to_string())?;
+    let other = documents.iter().find(|document| !document.is_mapping());
+    other.map_or(Ok(()), |other| Err(format!("not a mapping: {other:?}")))?;
+    Ok(documents)
 }
