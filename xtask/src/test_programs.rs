@@ -36,6 +36,7 @@ const WAITING: &[&str] = &[
     "bandog-sql laws",
     "bandog-sql mysql_laws",
     "bandog-sqlite laws",
+    "bandog-sqlx it",
     "bandog-zookeeper laws",
 ];
 

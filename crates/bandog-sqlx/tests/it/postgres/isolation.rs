@@ -25,19 +25,19 @@ async fn begin<'c>(connection: &'c mut PgConnection, level: &str) -> Transaction
 async fn a_transaction_with_a_snapshot_commits_also_after_renewals() {
     let database = Database::new();
     let client = database.client("&watchdog=3s").await;
-    let mut connection = database.connection().await;
-    for level in SNAPSHOT_LEVELS {
-        for kind in Checked::ALL {
+    let mut connections = [database.connection().await, database.connection().await];
+    for kind in Checked::ALL {
+        let mut open = Vec::new();
+        for (connection, level) in connections.iter_mut().zip(SNAPSHOT_LEVELS) {
             let name = format!("{level} {kind:?}");
             let guard = kind.lock(&client, &name).await;
-            let mut tx = begin(&mut connection, level).await;
+            let mut tx = begin(connection, level).await;
             write(&mut tx, level).await;
+            open.push((guard, tx, database.expires(&name), name));
+        }
+        for (guard, tx, at_first, name) in open {
             // The lease that the snapshot contains has expired; the present one has not.
-            let expires =
-                format!("select extract(epoch from expires)::text from bandog.bandog_lease where name = '{name}'");
-            let expires = || SERVER.sql(&database.0, &expires).parse::<f64>().unwrap();
-            let at_first = expires();
-            eventually_async(SOON, async || expires() > at_first + 3.5).await;
+            eventually_async(SOON, async || database.expires(&name) > at_first + 3.5).await;
             guard.commit(tx).await.unwrap();
             guard.release().await.unwrap();
         }
