@@ -1,8 +1,9 @@
-//! The tests that run on each database, over what a [`Database`] says of it. Other tests of a database are beside its
-//! `impl`.
+//! The tests that run on each database. The trait [`Database`] has the differences. The tests of one database only are
+//! beside its `impl`.
 //!
-//! The crate of a database includes this folder as its module `suite`, and calls [`suite!`]. The laws do the same with
-//! the module [`laws`](laws/mod.rs).
+//! A test program includes this folder as its module `suite`, and calls [`suite!`] for each database. The programs of the
+//! laws do the same with the module `laws`. It is a folder and no crate, so that it can name the types of the crate that
+//! it tests, and test programs of several crates can include it.
 
 pub(crate) mod connections;
 pub(crate) mod days;
@@ -223,7 +224,7 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// A database of the tests, and what differs between databases.
+/// A database of the tests: the differences between databases.
 pub(crate) trait Database: SqlEngine + Clone {
     /// A statement with which a session finds the tables of bandog without their schema.
     const USE_TABLES: &'static str;
@@ -251,7 +252,7 @@ pub(crate) trait Database: SqlEngine + Clone {
     const ROWS: &'static str;
     /// Makes the rows of that table unusable for the clients.
     const DENY_ROWS: &'static str;
-    /// What ShedLock executes.
+    /// The statements of ShedLock.
     const SHEDLOCK: shedlock::Words;
 
     /// The connection of a session by hand.
@@ -298,8 +299,8 @@ pub(crate) trait Database: SqlEngine + Clone {
     /// The user may not write the table of the elements of work queues.
     fn forbid_elements(database: &str);
 
-    /// The user gets the rights of the page about the database, which an administrator has created the tables for, and no
-    /// others.
+    /// The user gets the rights that the page about the database documents, and no others. An administrator has created the
+    /// tables.
     fn grant_documented_rights(database: &str);
 
     /// Held by tests whose locks are those of the whole server.

@@ -1,5 +1,7 @@
-//! The worlds of the conformance suite on a database, over what [`Laws`] says of it. The laws of a database share one
-//! server. Each law has a database and a proxy of its own; the laws that restart the server have a server of their own.
+//! The worlds of the conformance suite on a database. The trait [`Laws`] has the differences between databases.
+//!
+//! The laws of a database share one server. Each law has a database and a proxy of its own; the laws that restart the
+//! server have a server of their own.
 
 pub(crate) mod held;
 mod shedlock;
@@ -49,7 +51,7 @@ macro_rules! laws {
 }
 pub(crate) use laws;
 
-/// A database of the laws, and what differs between databases.
+/// A database of the laws: the differences between databases.
 pub(crate) trait Laws: SqlEngine {
     /// The name of the world.
     const NAME: &'static str;
