@@ -69,7 +69,7 @@ pub(crate) fn containing(sources: &[Source], words: &[&str]) -> Vec<String> {
 pub(crate) fn table(name: &str, table: &str) -> Vec<String> {
     let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
     let lines = manifest.lines().skip_while(|line| *line != format!("[{table}]")).skip(1);
-    let entries = lines.take_while(|line| !line.starts_with('['));
+    let entries = lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));
     let mut names: Vec<_> = entries
         .filter_map(|line| Some(line.split(['.', '=', ' ']).next()?.to_owned()))
         .filter(|n| !n.is_empty())

@@ -232,22 +232,18 @@ fn feature_flags_are_few_and_written_down() {
     assert_eq!(table("bandog", "features"), features);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
     assert_eq!(table("bandog-redis", "features"), ["grid"]);
+    let stores = ["mysql", "postgres", "redis", "zookeeper", "zookeeper-tls"];
+    assert_eq!(table("bandog-cli", "features"), [&["default"], &stores[..]].concat());
+    assert_eq!(table("bandog-embedded", "features"), stores);
     for name in ["bandog-net", "bandog-zookeeper"] {
         assert_eq!(table(name, "features"), ["tls"], "{name}");
     }
     for feature in &features[1..] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in [
-        "bandog-codec",
-        "bandog-core",
-        "bandog-cron",
-        "bandog-grid",
-        "bandog-work",
-        "bandog-macros",
-        "bandog-sqlite",
-        "bandog-cli",
-    ] {
+    for name in
+        ["bandog-codec", "bandog-core", "bandog-cron", "bandog-grid", "bandog-work", "bandog-macros", "bandog-sqlite"]
+    {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }
