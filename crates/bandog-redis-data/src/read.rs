@@ -77,21 +77,7 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
             ListOp::Trim(..) => Ok(Reply::Done),
             ListOp::Position(_) => index(&value),
         },
-        Action::Sorted(op) => match op {
-            SortedOp::Insert(_)
-            | SortedOp::Remove(_)
-            | SortedOp::RemoveBetween(_)
-            | SortedOp::Count(_)
-            | SortedOp::Len => int(&value).map(Reply::Int),
-            SortedOp::InsertNew(..) => flag(&value),
-            SortedOp::Add(..) => float(&value).map(Reply::Float),
-            SortedOp::Scores(_) => {
-                let score = |value: Value| if value == Value::Nil { Ok(None) } else { float(&value).map(Some) };
-                each(value)?.into_iter().map(score).collect::<Result<_>>().map(Reply::Scores)
-            }
-            SortedOp::Rank(..) => index(&value),
-            SortedOp::Range(..) | SortedOp::Between(..) => scored(value).map(Reply::Scored),
-        },
+        Action::Sorted(op) => sorted(op, value),
         Action::Multimap(_, op) => match op {
             MultimapOp::Insert(..) | MultimapOp::Remove(..) | MultimapOp::Contains(..) | MultimapOp::ExpireKey(..) => {
                 flag(&value)
@@ -110,27 +96,8 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
             BloomOp::Create(_) | BloomOp::Open | BloomOp::Insert(..) | BloomOp::Contains(..) => bloom(value),
             BloomOp::Count => int(&value).map(Reply::Int),
         },
-        Action::Journal(op) => match op {
-            JournalOp::Append { .. } => match value {
-                Value::Array(ids) => ids.into_iter().map(entry_id).collect::<Result<_>>(),
-                id => entry_id(id).map(|id| vec![id]),
-            }
-            .map(Reply::EntryIds),
-            JournalOp::Range(..) => each(value)?.into_iter().map(entry).collect::<Result<_>>().map(Reply::Entries),
-            JournalOp::Trim(_) | JournalOp::Len => int(&value).map(Reply::Int),
-            JournalOp::OpenGroup(..) | JournalOp::RemoveGroup(_) => flag(&value),
-            JournalOp::Groups => each(value)?.into_iter().map(group).collect::<Result<_>>().map(Reply::Groups),
-        },
-        Action::Take(op) => match op {
-            TakeOp::Take { .. } => each(value)?.into_iter().map(taken).collect::<Result<_>>().map(Reply::Taken),
-            TakeOp::Settle { .. } | TakeOp::Extend { .. } => flags(value).map(Reply::Flags),
-            TakeOp::Count(_) => match each(value)?.as_slice() {
-                [ready, taken] => Ok(Reply::Queue { ready: unsigned(ready)?, taken: unsigned(taken)? }),
-                _ => Err(unexpected()),
-            },
-            TakeOp::Peek(..) => list(value),
-            TakeOp::MoveTo { .. } => int(&value).map(Reply::Int),
-        },
+        Action::Journal(op) => journal(op, value),
+        Action::Take(op) => elements(op, value),
         Action::Live(op) => match op.change {
             LiveChange::Insert(_) | LiveChange::Write { .. } | LiveChange::Delete => flag(&value),
             LiveChange::Add { .. } => optional(value).map(Reply::Bytes),
@@ -142,6 +109,52 @@ pub(crate) fn reply(action: &Action, value: Value) -> Result<Reply> {
             CacheOp::Extend { .. } | CacheOp::Fill { .. } | CacheOp::End { .. } => flag(&value),
             CacheOp::Put(..) | CacheOp::Remove(_) | CacheOp::Clear { .. } => Ok(Reply::Done),
         },
+    }
+}
+
+/// The answer to an operation of a sorted set.
+fn sorted(op: &SortedOp, value: Value) -> Result<Reply> {
+    match op {
+        SortedOp::Insert(_) | SortedOp::Remove(_) | SortedOp::RemoveBetween(_) | SortedOp::Count(_) | SortedOp::Len => {
+            int(&value).map(Reply::Int)
+        }
+        SortedOp::InsertNew(..) => flag(&value),
+        SortedOp::Add(..) => float(&value).map(Reply::Float),
+        SortedOp::Scores(_) => {
+            let score = |value: Value| if value == Value::Nil { Ok(None) } else { float(&value).map(Some) };
+            each(value)?.into_iter().map(score).collect::<Result<_>>().map(Reply::Scores)
+        }
+        SortedOp::Rank(..) => index(&value),
+        SortedOp::Range(..) | SortedOp::Between(..) => scored(value).map(Reply::Scored),
+    }
+}
+
+/// The answer to an operation of a journal.
+fn journal(op: &JournalOp, value: Value) -> Result<Reply> {
+    match op {
+        JournalOp::Append { .. } => match value {
+            Value::Array(ids) => ids.into_iter().map(entry_id).collect::<Result<_>>(),
+            id => entry_id(id).map(|id| vec![id]),
+        }
+        .map(Reply::EntryIds),
+        JournalOp::Range(..) => each(value)?.into_iter().map(entry).collect::<Result<_>>().map(Reply::Entries),
+        JournalOp::Trim(_) | JournalOp::Len => int(&value).map(Reply::Int),
+        JournalOp::OpenGroup(..) | JournalOp::RemoveGroup(_) => flag(&value),
+        JournalOp::Groups => each(value)?.into_iter().map(group).collect::<Result<_>>().map(Reply::Groups),
+    }
+}
+
+/// The answer to an operation of a queue.
+fn elements(op: &TakeOp, value: Value) -> Result<Reply> {
+    match op {
+        TakeOp::Take { .. } => each(value)?.into_iter().map(taken).collect::<Result<_>>().map(Reply::Taken),
+        TakeOp::Settle { .. } | TakeOp::Extend { .. } => flags(value).map(Reply::Flags),
+        TakeOp::Count(_) => match each(value)?.as_slice() {
+            [ready, taken] => Ok(Reply::Queue { ready: unsigned(ready)?, taken: unsigned(taken)? }),
+            _ => Err(unexpected()),
+        },
+        TakeOp::Peek(..) => list(value),
+        TakeOp::MoveTo { .. } => int(&value).map(Reply::Int),
     }
 }
 

@@ -51,6 +51,7 @@ impl IntoIterator for Replies {
 }
 
 /// One reply or error for each command.
+#[derive(Debug)]
 pub struct EachReply {
     values: std::iter::Enumerate<std::vec::IntoIter<Value>>,
     faults: std::iter::Peekable<std::vec::IntoIter<(usize, Error)>>,

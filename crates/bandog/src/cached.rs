@@ -57,6 +57,7 @@ pub fn cache<V: Send + Sync + 'static>(grid: &impl AsGrid, name: &str) -> Result
 
 /// A part of a key, beside others: the characters between the parts are written as `%` and their number, so that different
 /// parts never make the same key.
+#[derive(Debug)]
 pub struct Part<'a, T: ?Sized> {
     value: &'a T,
     between: &'static str,
@@ -80,6 +81,7 @@ impl<T: Display + ?Sized> Display for Part<'_, T> {
 }
 
 /// Checks that a return type with another name is neither `Result` nor `Option`, whose errors and absences would be cached.
+#[derive(Debug)]
 pub struct Returned<T>(PhantomData<T>);
 
 impl<T, E> Returned<Result<T, E>> {

@@ -59,6 +59,7 @@ impl<T, E: From<Error>> Tried for Result<Option<T>, E> {
 /// Makes the value that a locked function returns when it does not return the value of its body: `failed` makes it
 /// after an error of the lock, and `busy` makes it if the lock stayed busy. `R` is the return type of the locked
 /// function.
+#[derive(Debug)]
 pub struct Otherwise<R> {
     failed: fn(Error) -> R,
     busy: fn() -> R,

@@ -83,10 +83,8 @@ pub(super) enum CommandEnd {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     runtime::block_on_with_io(async {
         let mut socket = socket().map_err(|error| Fault::system("cannot open the socket to bandog", error))?;
-        let stdin = match input(args, &mut socket).await {
-            Ok(stdin) => stdin,
-            // Bandog has ended, and reads no report.
-            Err(_) => return Ok(ExitCode::Done),
+        let Ok(stdin) = input(args, &mut socket).await else {
+            return Ok(ExitCode::Done); // Bandog has ended, and reads no report.
         };
         let report = match Keeper::start(args, stdin) {
             Ok(keeper) => keeper.watch(&mut socket).await,

@@ -124,8 +124,13 @@ pub async fn queues_agree_with_the_model<W: QueueWorld>(world: &W) {
             _ => {}
         }
     }
+    assert_same_elements(&*real, &*model, &queue).await;
+}
+
+/// Asserts that both stores list the same elements.
+async fn assert_same_elements(real: &dyn Queues, model: &dyn Queues, queue: &bandog_core::Key) {
     for phase in Phase::IN_QUEUE {
-        let (ours, theirs) = (all(&*real, &queue, phase).await, all(&*model, &queue, phase).await);
+        let (ours, theirs) = (all(real, queue, phase).await, all(model, queue, phase).await);
         assert_eq!(ours, theirs, "{phase:?}");
     }
 }
