@@ -155,7 +155,7 @@ async fn lock_crosswise(database: &str, rows: [String; 2]) -> u32 {
     let [forward, backward] = [rows.clone(), [rows[1].clone(), rows[0].clone()]];
     let mut tasks = Vec::new();
     for [first, second] in [forward, backward] {
-        let hand = Postgres::connect(&SERVER, &database).await;
+        let hand = Postgres::connect(&SERVER, database).await;
         let (barrier, victims) = (barrier.clone(), victims.clone());
         tasks.push(tokio::spawn(async move {
             hand.batch_execute(&format!("set {DETECTION}")).await.unwrap();
