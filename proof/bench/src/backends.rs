@@ -3,27 +3,28 @@
 
 use std::{
     any::Any,
-    io::{BufRead, BufReader, Read},
-    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use bandog_testkit::{MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer};
+use bandog_testkit::{RedisServer, ZooKeeperServer};
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 
 use crate::{
-    contend,
-    cycles::{self, Engine},
-    kinds::{Kind, passes},
+    again::{Again, input_ends},
+    cycles::{Engine, Load, ours},
+    driver::Row,
+    handoff::hand_offs,
+    kinds::Kind,
     measure::Workers,
-    report::{Report, median, quantile},
+    report::Report,
+    sql,
 };
 
-/// The database of the locks.
-const DATABASE: &str = "bench";
 /// Time from the call of a waiter until the lock is released, in a hand-off.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The name of the lock whose holder is killed.
+const LOCK: &str = "killed";
 
 /// A backend, with its server.
 struct Store {
@@ -34,74 +35,41 @@ struct Store {
 }
 
 impl Store {
-    /// All backends that several processes can share.
+    /// All backends that several processes can share. No commit waits for the disk.
     fn start_all() -> Vec<Self> {
-        let (postgres, mariadb) = (PostgresServer::start(), MariaDbServer::start());
-        postgres.create_database(DATABASE);
-        mariadb.create_database(DATABASE);
+        let store = |name, url, owned: Box<dyn Any>| Self { name, url, _owned: owned };
         let (redis, zookeeper) = (RedisServer::start(), ZooKeeperServer::start());
         let folder = tempfile::tempdir().expect("a folder");
-        let postgres_url = format!("postgres://{}@{}/{DATABASE}", PostgresServer::LOCKS, postgres.addr());
-        let mariadb_url = format!("mysql://{}@{}/{DATABASE}", MariaDbServer::LOCKS, mariadb.addr());
+        let [postgres, mariadb] = sql::FAST.each_ref().map(sql::Server::empty_url);
         vec![
-            Self { name: "Redis", url: redis.url(), _owned: Box::new(redis) },
-            Self { name: "PostgreSQL", url: postgres_url, _owned: Box::new(postgres) },
-            Self { name: "MariaDB", url: mariadb_url, _owned: Box::new(mariadb) },
-            Self {
-                name: "ZooKeeper",
-                url: format!("zookeeper://{}/bench", zookeeper.addr()),
-                _owned: Box::new(zookeeper),
-            },
-            Self {
-                name: "SQLite",
-                url: format!("sqlite:{}", folder.path().join("locks.db").display()),
-                _owned: Box::new(folder),
-            },
+            store("Redis", redis.url(), Box::new(redis)),
+            store("PostgreSQL", postgres, Box::new(())),
+            store("MariaDB", mariadb, Box::new(())),
+            store("ZooKeeper", format!("zookeeper://{}/bench", zookeeper.addr()), Box::new(zookeeper)),
+            store("SQLite", format!("sqlite:{}", folder.path().join("locks.db").display()), Box::new(folder)),
         ]
     }
 }
 
 /// Cycles of a lock and its release.
 pub(crate) fn cycles(report: &mut Report) {
-    for Store { name, url, .. } in Store::start_all() {
-        let (mut alone, mut own_names, mut one_name) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..report.rounds {
-            let one = cycles::ours(report, &url, Workers::Two, 1, Engine::OwnThread);
-            let many = cycles::ours(report, &url, Workers::Two, 64, Engine::OwnThread);
-            let together = Workers::Two.runtime().block_on(async {
-                let client = Engine::OwnThread.connect(&url).await;
-                let counted = contend::together(&client, 64, report.span).await;
-                client.close().await.expect("closed");
-                counted.per_second
-            });
-            report.raw(json!({"what": "backends-cycles", "backend": name, "round": round, "one_task": one,
-                "own_names": many, "one_name": together}));
-            alone.push(one);
-            own_names.push(many);
-            one_name.push(together);
+    let (span, side) = (report.span, (Workers::Two, Engine::OwnThread));
+    for Store { name, url, .. } in &Store::start_all() {
+        for load in Load::ALL {
+            Row::new(json!({"what": "backends-cycles", "backend": name, "load": load.name()}), &["per_second"])
+                .side(side.1.name(), || ours(url, side, Kind::Mutex, load, span))
+                .measure(report);
         }
-        let [one, many, together] = [alone, own_names, one_name].map(median);
-        let ours = format!("1 task {one:.0}/s; 64 tasks, a name each {many:.0}/s; on one name {together:.0}/s");
-        report.row(format!("{name}, cycles"), ours, String::new(), "");
     }
 }
 
 /// The time from one client's release until the waiting client has the lock.
 pub(crate) fn hand_off(report: &mut Report) {
     let turns = report.size.pick(100, 5);
-    for Store { name, url, .. } in Store::start_all() {
-        let (mut p50s, mut p99s) = (Vec::new(), Vec::new());
-        for round in 0..report.rounds {
-            let run = passes(&url, Kind::Mutex, Engine::OwnThread, turns, PAUSE);
-            let mut seconds = Workers::Two.runtime().block_on(run);
-            let [p50, p99] = [0.5, 0.99].map(|share| quantile(&mut seconds, share) * 1e3);
-            report.raw(json!({"what": "backends-handoff", "backend": name, "round": round, "p50_ms": p50,
-                "p99_ms": p99}));
-            p50s.push(p50);
-            p99s.push(p99);
-        }
-        let ours = format!("p50 {:.1}, p99 {:.1} ms", median(p50s), median(p99s));
-        report.row(format!("{name}, hand-off"), ours, String::new(), "");
+    for Store { name, url, .. } in &Store::start_all() {
+        Row::new(json!({"what": "backends-handoff", "backend": name}), &["p50_ms", "p99_ms"])
+            .side("own thread", || hand_offs(url, Kind::Mutex, Engine::OwnThread, turns, PAUSE))
+            .measure(report);
     }
 }
 
@@ -134,7 +102,8 @@ pub(crate) fn killed(report: &mut Report) {
 
 /// Time from the death of a holder until a waiter has its lock. The holder dies when it has held the lock for `held`.
 async fn free_after(url: &str, held: Duration) -> f64 {
-    let mut holder = Holder::start(url).await;
+    let mut holder = block_in_place(|| Again::start(&["holder", url]));
+    block_in_place(|| holder.wait_for("held"));
     let client = Engine::OwnThread.connect(url).await;
     let mutex = client.mutex(LOCK);
     let waiting = tokio::spawn(async move {
@@ -146,41 +115,10 @@ async fn free_after(url: &str, held: Duration) -> f64 {
     tokio::time::sleep(held).await;
     assert!(!waiting.is_finished(), "the holder has the lock");
     let start = Instant::now();
-    holder.0.kill().expect("killed");
+    holder.kill();
     let at = waiting.await.expect("no panic");
     client.close().await.expect("closed");
     at.duration_since(start).as_secs_f64()
-}
-
-/// The name of the lock whose holder is killed.
-const LOCK: &str = "killed";
-
-/// A process that holds the lock.
-struct Holder(Child);
-
-impl Holder {
-    async fn start(url: &str) -> Self {
-        let program = std::env::current_exe().expect("this program has a path");
-        let mut command = Command::new(program);
-        command.args(["--holder", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("this program starts again");
-        let out = child.stdout.take().expect("the holder has an output");
-        let said = tokio::task::spawn_blocking(move || {
-            let mut line = String::new();
-            BufReader::new(out).read_line(&mut line).map(|_| line)
-        });
-        let line = said.await.expect("no panic").expect("the holder prints that it has the lock");
-        assert_eq!(line, "held\n");
-        Self(child)
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        // The process might have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// The main function of a holder's process: it holds the lock until its standard input ends.
@@ -189,8 +127,7 @@ pub(crate) fn run_holder(url: &str) {
         let client = Engine::OwnThread.connect(url).await;
         let guard = client.mutex(LOCK).lock().await.expect("granted");
         println!("held");
-        let end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
-        end.await.expect("no panic").expect("an input");
+        input_ends().await;
         drop(guard);
         client.close().await.expect("closed");
     });

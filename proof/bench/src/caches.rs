@@ -13,12 +13,14 @@ use std::{
 use bandog::grid::{Cache, ClientGrid, Grid, codec::Text};
 use bandog_testkit::RedisServer;
 use redis::aio::MultiplexedConnection;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::{
+    driver::Row,
     floor::dial,
     measure::{Workers, count},
-    report::{Report, Wanted, median},
+    report::{Report, Wanted},
 };
 
 /// The number of keys whose copies are read.
@@ -30,18 +32,15 @@ const WAITERS: usize = 1_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
 pub(crate) fn measure(report: &mut Report) {
-    let server = RedisServer::start();
-    let runtime = Workers::Two.runtime();
-    runtime.block_on(async {
-        let grid = connect(&server).await;
-        near_hits(report, &grid).await;
-        let floor = dial(&server.url()).await;
-        for tasks in [1, 64] {
-            hits(report, &grid, &floor, tasks).await;
-        }
-        misses(report, &grid, &floor).await;
-        waiters(report, &server, &floor).await;
-    });
+    let (server, runtime) = (RedisServer::start(), Workers::Two.runtime());
+    let grid = runtime.block_on(connect(&server));
+    near_hits(report, &runtime, &grid);
+    let floor = runtime.block_on(dial(&server.url()));
+    for tasks in [1, 64] {
+        hits(report, &runtime, (&grid, &floor), tasks);
+    }
+    misses(report, &runtime, (&grid, &floor));
+    waiters(report, &runtime, &server, &floor);
 }
 
 async fn connect(server: &RedisServer) -> Grid {
@@ -53,123 +52,116 @@ fn cache(grid: &Grid, name: &str) -> Cache<String, String, Text> {
 }
 
 /// Reads of copies: in ns for each.
-async fn near_hits(report: &mut Report, grid: &Grid) {
-    let keys: Vec<String> = (0..KEYS).map(|key| format!("price-{key}")).collect();
+fn near_hits(report: &mut Report, runtime: &Runtime, grid: &Grid) {
+    let (keys, span): (Vec<String>, _) = ((0..KEYS).map(|key| format!("price-{key}")).collect(), report.span);
     let ours = cache(grid, "near").near(2 * KEYS);
     let theirs = moka::sync::Cache::<String, Arc<String>>::new(2 * KEYS as u64);
-    for key in &keys {
-        ours.put(key, &"x".repeat(100)).await.expect("the server answers");
-        theirs.insert(key.clone(), Arc::new("x".repeat(100)));
-    }
-    // The reports have begun when all reads are answered by copies.
-    let until = Instant::now() + MINUTE;
-    loop {
-        let before = ours.stats().near_hits;
+    runtime.block_on(async {
         for key in &keys {
-            black_box(ours.get(key).await.expect("the server answers"));
+            ours.put(key, &"x".repeat(100)).await.expect("the server answers");
+            theirs.insert(key.clone(), Arc::new("x".repeat(100)));
         }
-        if ours.stats().near_hits - before == KEYS as u64 {
-            break;
-        }
-        assert!(Instant::now() < until, "there are no copies");
-    }
-    let (mut own, mut other) = (Vec::new(), Vec::new());
-    for _ in 0..report.rounds {
-        let (mut reads, start) = (0, Instant::now());
-        while start.elapsed() < report.span {
+        // The reports have begun when all reads are answered by copies.
+        let until = Instant::now() + MINUTE;
+        loop {
+            let before = ours.stats().near_hits;
             for key in &keys {
-                black_box(theirs.get(key).expect("a copy"));
+                black_box(ours.get(key).await.expect("the server answers"));
             }
-            reads += KEYS;
-        }
-        other.push(nanos(start.elapsed(), reads));
-        let (mut reads, start) = (0, Instant::now());
-        while start.elapsed() < report.span {
-            for key in &keys {
-                black_box(ours.get(key).await.expect("the server answers").expect("a copy"));
+            if ours.stats().near_hits - before == KEYS as u64 {
+                break;
             }
-            reads += KEYS;
+            assert!(Instant::now() < until, "there are no copies");
         }
-        own.push(nanos(start.elapsed(), reads));
-    }
-    report.raw(json!({"what": "cache", "part": "near hit", "bandog_ns": own, "moka_ns": other}));
-    let (own, other) = (median(own), median(other));
-    report.row("near hit", format!("{own:.0} ns"), format!("moka {other:.0} ns, ×{:.2}", own / other), "≤ ×1.5");
-    report.judge("near hit, of moka's get", Wanted::AtMost(1.5), Some(own / other));
+    });
+    let read_ours = async || {
+        for key in &keys {
+            black_box(ours.get(key).await.expect("the server answers").expect("a copy"));
+        }
+    };
+    let read_theirs = async || {
+        for key in &keys {
+            black_box(theirs.get(key).expect("a copy"));
+        }
+    };
+    Row::new(json!({"what": "cache", "part": "near hit"}), &["each_ns"])
+        .side("bandog", || runtime.block_on(nanos(span, &read_ours)))
+        .wanted("each_ns_ratio", [Some(Wanted::AtMost(1.5))])
+        .beside("moka", || runtime.block_on(nanos(span, &read_theirs)))
+        .measure(report);
 }
 
-fn nanos(time: Duration, reads: usize) -> f64 {
-    time.as_secs_f64() * 1e9 / reads as f64
+/// The duration of one of `KEYS` reads.
+async fn nanos(span: Duration, read: impl AsyncFn()) -> Value {
+    let (mut reads, start) = (0, Instant::now());
+    while start.elapsed() < span {
+        read().await;
+        reads += KEYS;
+    }
+    json!({"each_ns": start.elapsed().as_secs_f64() * 1e9 / reads as f64})
 }
 
-/// Reads of fresh entries in the store, per second.
-async fn hits(report: &mut Report, grid: &Grid, floor: &MultiplexedConnection, tasks: usize) {
-    let ours = cache(grid, "hits");
-    let value = "x".repeat(100);
-    for task in 0..tasks {
-        ours.put(&task.to_string(), &value).await.expect("the server answers");
-        let mut set = redis::cmd("SET");
-        set.arg(format!("bare-{task}")).arg(&value);
-        set.exec_async(&mut floor.clone()).await.expect("the server answers");
-    }
-    let (mut own, mut other) = (Vec::new(), Vec::new());
-    for _ in 0..report.rounds {
-        let bare = count(tasks, report.span, |task| {
-            let (floor, key) = (floor.clone(), format!("bare-{task}"));
-            move || {
-                let (mut floor, mut get) = (floor.clone(), redis::cmd("GET"));
-                get.arg(&key);
-                async move {
-                    black_box(get.query_async::<String>(&mut floor).await.expect("the server answers"));
-                }
+/// Reads of fresh entries in the store, beside a GET.
+fn hits(report: &mut Report, runtime: &Runtime, (grid, floor): (&Grid, &MultiplexedConnection), tasks: usize) {
+    let (ours, value, span) = (cache(grid, "hits"), "x".repeat(100), report.span);
+    runtime.block_on(async {
+        for task in 0..tasks {
+            ours.put(&task.to_string(), &value).await.expect("the server answers");
+            let mut set = redis::cmd("SET");
+            set.arg(format!("bare-{task}")).arg(&value);
+            set.exec_async(&mut floor.clone()).await.expect("the server answers");
+        }
+    });
+    let bare = |task: usize| {
+        let (floor, key) = (floor.clone(), format!("bare-{task}"));
+        move || {
+            let (mut floor, mut get) = (floor.clone(), redis::cmd("GET"));
+            get.arg(&key);
+            async move {
+                black_box(get.query_async::<String>(&mut floor).await.expect("the server answers"));
             }
-        });
-        other.push(bare.await.per_second);
-        let cached = count(tasks, report.span, |task| {
-            let (ours, key) = (ours.clone(), task.to_string());
-            move || {
-                let (ours, key) = (ours.clone(), key.clone());
-                async move {
-                    let load = async |_| Ok::<_, Infallible>("loaded".to_owned());
-                    black_box(ours.get_or_load(&key, load).await.expect("the server answers"));
-                }
+        }
+    };
+    let cached = |task: usize| {
+        let (ours, key) = (ours.clone(), task.to_string());
+        move || {
+            let (ours, key) = (ours.clone(), key.clone());
+            async move {
+                let load = async |_| Ok::<_, Infallible>("loaded".to_owned());
+                black_box(ours.get_or_load(&key, load).await.expect("the server answers"));
             }
-        });
-        own.push(cached.await.per_second);
-    }
-    report.raw(
-        json!({"what": "cache", "part": "hit", "tasks": tasks, "bandog_per_second": own, "get_per_second": other}),
-    );
-    let (own, other) = (median(own), median(other));
-    let name = format!("hit, {tasks} tasks");
-    report.row(name.as_str(), format!("{own:.0}/s"), format!("GET {other:.0}/s, ×{:.2}", own / other), "≥ ×0.95");
-    report.judge(&format!("{name}, of a GET"), Wanted::AtLeast(0.95), Some(own / other));
+        }
+    };
+    Row::new(json!({"what": "cache", "part": "hit", "tasks": tasks}), &["per_second"])
+        .side("get_or_load", || runtime.block_on(count(tasks, span, &cached)))
+        .wanted("per_second_ratio", [Some(Wanted::AtLeast(0.95))])
+        .beside("GET", || runtime.block_on(count(tasks, span, &bare)))
+        .measure(report);
 }
 
 /// What a miss takes beside the load, in round trips.
-async fn misses(report: &mut Report, grid: &Grid, floor: &MultiplexedConnection) {
-    let ours = cache(grid, "misses");
-    let (mut trips, mut number) = (Vec::new(), 0);
-    for _ in 0..report.rounds {
-        let trip = round_trip(report, floor).await;
+fn misses(report: &mut Report, runtime: &Runtime, (grid, floor): (&Grid, &MultiplexedConnection)) {
+    let (ours, number, span) = (cache(grid, "misses"), AtomicU32::new(0), report.span);
+    let miss = async || {
+        let trip = round_trip(span, floor).await;
         let (mut calls, start) = (0, Instant::now());
-        while start.elapsed() < report.span {
-            number += 1;
-            let load = async |key| Ok::<_, Infallible>(key);
-            black_box(ours.get_or_load(&number.to_string(), load).await.expect("the server answers"));
+        while start.elapsed() < span {
+            let (key, load) = (number.fetch_add(1, Relaxed).to_string(), async |key| Ok::<_, Infallible>(key));
+            black_box(ours.get_or_load(&key, load).await.expect("the server answers"));
             calls += 1;
         }
-        trips.push(start.elapsed().as_secs_f64() / f64::from(calls) / trip.as_secs_f64());
-    }
-    report.raw(json!({"what": "cache", "part": "miss", "round_trips": trips}));
-    let trips = median(trips);
-    report.row("miss, beside the load", format!("{trips:.1} round trips"), String::new(), "≤ 3");
+        json!({"round_trips": start.elapsed().as_secs_f64() / f64::from(calls) / trip.as_secs_f64()})
+    };
+    Row::new(json!({"what": "cache", "part": "miss"}), &["round_trips"])
+        .side("beside the load", || runtime.block_on(miss()))
+        .wanted("round_trips", [Some(Wanted::AtMost(3.0))])
+        .measure(report);
 }
 
 /// The time of a GET.
-async fn round_trip(report: &Report, floor: &MultiplexedConnection) -> Duration {
+async fn round_trip(span: Duration, floor: &MultiplexedConnection) -> Duration {
     let (mut calls, start) = (0, Instant::now());
-    while start.elapsed() < report.span {
+    while start.elapsed() < span {
         let mut get = redis::cmd("GET");
         get.arg("none");
         get.exec_async(&mut floor.clone()).await.expect("the server answers");
@@ -179,17 +171,14 @@ async fn round_trip(report: &Report, floor: &MultiplexedConnection) -> Duration 
 }
 
 /// From the first of a thousand calls that miss one entry to the last answer: in one process, and in ten.
-async fn waiters(report: &mut Report, server: &RedisServer, floor: &MultiplexedConnection) {
-    let mut grids = Vec::new();
-    for _ in 0..10 {
-        grids.push(connect(server).await);
-    }
-    for (clients, name) in [(1, "one client"), (10, "ten clients")] {
-        let caches: Vec<_> = grids[..clients].iter().map(|grid| cache(grid, "waiters")).collect();
-        let (mut beside, mut trips) = (Vec::new(), Vec::new());
-        for round in 0..report.rounds {
-            let trip = round_trip(report, floor).await;
-            let (key, loads) = (format!("{name}-{round}"), Arc::new(AtomicU32::new(0)));
+fn waiters(report: &mut Report, runtime: &Runtime, server: &RedisServer, floor: &MultiplexedConnection) {
+    let (round, span) = (AtomicU32::new(0), report.span);
+    for clients in [1, 10] {
+        let grids = (0..clients).map(|_| runtime.block_on(connect(server)));
+        let caches: Vec<_> = grids.map(|grid| cache(&grid, "waiters")).collect();
+        let wait = async || {
+            let trip = round_trip(span, floor).await;
+            let (key, loads) = (round.fetch_add(1, Relaxed).to_string(), Arc::new(AtomicU32::new(0)));
             let start = Instant::now();
             let calls: Vec<_> = (0..WAITERS)
                 .map(|number| {
@@ -207,19 +196,16 @@ async fn waiters(report: &mut Report, server: &RedisServer, floor: &MultiplexedC
             for call in calls {
                 call.await.expect("no panic");
             }
-            let time = start.elapsed().saturating_sub(LOAD);
+            let time = start.elapsed().saturating_sub(LOAD).as_secs_f64();
             assert_eq!(loads.load(Relaxed), 1, "one load");
-            beside.push(time.as_secs_f64() * 1e3);
-            trips.push(time.as_secs_f64() / trip.as_secs_f64());
-        }
-        report.raw(json!({"what": "cache", "part": "waiters", "clients": clients, "ms_beside_the_load": beside,
-            "round_trips": trips}));
-        let (beside, trips) = (median(beside), median(trips));
-        report.row(
-            format!("last of {WAITERS} waiters, {name}, beside the load"),
-            format!("{beside:.1} ms"),
-            format!("{trips:.0} round trips"),
-            "≤ 3 round trips",
-        );
+            json!({"last_ms": time * 1e3, "round_trips": time / trip.as_secs_f64()})
+        };
+        Row::new(
+            json!({"what": "cache", "part": "waiters", "waiters": WAITERS, "clients": clients}),
+            &["last_ms", "round_trips"],
+        )
+        .side("beside the load", || runtime.block_on(wait()))
+        .wanted("round_trips", [Some(Wanted::AtMost(3.0))])
+        .measure(report);
     }
 }

@@ -1,10 +1,7 @@
 //! Canonical JSON: the time to write and to read a value of about 100 bytes, compared with serde_json. The fastest of
 //! several rounds counts, because a busy machine can only slow a round down.
 
-use std::{
-    hint::black_box,
-    time::{Duration, Instant},
-};
+use std::hint::black_box;
 
 use bandog_codec::{Decode, Encode, TypedJson};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -13,7 +10,7 @@ use serde_json::json;
 use crate::report::Report;
 
 /// Number of calls between two readings of the clock.
-const CALLS: u32 = 1000;
+const CALLS: usize = 1000;
 
 /// The fields are not in the order of the alphabet, so they are sorted when they are written.
 #[derive(Serialize, Deserialize, Clone)]
@@ -49,35 +46,20 @@ pub(crate) fn measure(report: &mut Report) {
 
 fn compare<T: Serialize + DeserializeOwned>(report: &mut Report, what: &str, value: &T) {
     let mut to = Vec::with_capacity(1000);
-    let write = best(report, || {
+    let write = report.best(CALLS, |_| {
         to.clear();
         TypedJson.encode(black_box(value), &mut to).expect("a struct has a form in JSON");
     });
     let json = to.clone();
-    let serde_write = best(report, || {
+    let serde_write = report.best(CALLS, |_| {
         to.clear();
         serde_json::to_writer(&mut to, black_box(value)).expect("a struct has a form in JSON");
     });
-    let read = best(report, || drop(black_box(Decode::<T>::decode(&TypedJson, black_box(&json)))));
-    let serde_read = best(report, || drop(black_box(serde_json::from_slice::<T>(black_box(&json)))));
+    let read = report.best(CALLS, |_| drop(black_box(Decode::<T>::decode(&TypedJson, black_box(&json)))));
+    let serde_read = report.best(CALLS, |_| drop(black_box(serde_json::from_slice::<T>(black_box(&json)))));
     report.raw(json!({"what": "codec", "value": what, "bytes": json.len(), "write_ns": write, "read_ns": read,
         "serde_json_write_ns": serde_write, "serde_json_read_ns": serde_read}));
     let ratios = format!("×{:.2} / ×{:.2}", write / serde_write, read / serde_read);
     let against = format!("serde_json {serde_write:.0} / {serde_read:.0} ns, {ratios}");
     report.row(format!("JSON of {what}: write / read"), format!("{write:.0} / {read:.0} ns"), against, "≤ ×1.3");
-}
-
-/// Minimum time per call in all rounds, in nanoseconds.
-fn best(report: &Report, mut call: impl FnMut()) -> f64 {
-    let slice = report.span.mul_f64(0.05).max(Duration::from_millis(1));
-    let mut least = f64::INFINITY;
-    for _ in 0..report.rounds.max(1) {
-        let start = Instant::now();
-        while start.elapsed() < slice {
-            let batch = Instant::now();
-            (0..CALLS).for_each(|_| call());
-            least = least.min(batch.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS));
-        }
-    }
-    least
 }

@@ -1,12 +1,7 @@
 //! Cron expressions: the time to parse an expression, and to compute its next fire, compared with other crates. The
 //! fastest of several rounds counts, because a busy machine can only slow a round down.
 
-use std::{
-    fmt::Debug,
-    hint::black_box,
-    str::FromStr,
-    time::{Duration, Instant},
-};
+use std::{fmt::Debug, hint::black_box, str::FromStr};
 
 use bandog_cron::{Cron, Time, Zone};
 use chrono::{DateTime, TimeZone, Utc};
@@ -65,9 +60,9 @@ fn ours(report: &Report, text: &str) -> Figures {
     let zoned = utc.clone().in_zone(Zone::named("America/New_York").expect("a zone of the built-in table"));
     let instants: Vec<_> = instants().map(Time::from_second).collect();
     Figures {
-        parse: best(report, |_| drop(black_box(Cron::parse(black_box(text))))),
-        utc: best(report, |turn| _ = black_box(utc.next(instants[turn]))),
-        zoned: best(report, |turn| _ = black_box(zoned.next(instants[turn]))),
+        parse: report.best(INSTANTS, |_| drop(black_box(Cron::parse(black_box(text))))),
+        utc: report.best(INSTANTS, |turn| _ = black_box(utc.next(instants[turn]))),
+        zoned: report.best(INSTANTS, |turn| _ = black_box(zoned.next(instants[turn]))),
     }
 }
 
@@ -82,9 +77,9 @@ fn croner(report: &Report, text: &str) -> Option<Figures> {
     let cron = parser.parse(text).ok()?;
     let (utc, zoned) = moments();
     Some(Figures {
-        parse: best(report, |_| drop(black_box(parser.parse(black_box(text))))),
-        utc: best(report, |turn| drop(black_box(cron.find_next_occurrence(&utc[turn], false)))),
-        zoned: best(report, |turn| drop(black_box(cron.find_next_occurrence(&zoned[turn], false)))),
+        parse: report.best(INSTANTS, |_| drop(black_box(parser.parse(black_box(text))))),
+        utc: report.best(INSTANTS, |turn| drop(black_box(cron.find_next_occurrence(&utc[turn], false)))),
+        zoned: report.best(INSTANTS, |turn| drop(black_box(cron.find_next_occurrence(&zoned[turn], false)))),
     })
 }
 
@@ -92,27 +87,10 @@ fn cron(report: &Report, text: &str) -> Option<Figures> {
     let cron = cron::Schedule::from_str(text).ok()?;
     let (utc, zoned) = moments();
     Some(Figures {
-        parse: best(report, |_| drop(black_box(cron::Schedule::from_str(black_box(text))))),
-        utc: best(report, |turn| _ = black_box(cron.after(&utc[turn]).next())),
-        zoned: best(report, |turn| _ = black_box(cron.after(&zoned[turn]).next())),
+        parse: report.best(INSTANTS, |_| drop(black_box(cron::Schedule::from_str(black_box(text))))),
+        utc: report.best(INSTANTS, |turn| _ = black_box(cron.after(&utc[turn]).next())),
+        zoned: report.best(INSTANTS, |turn| _ = black_box(cron.after(&zoned[turn]).next())),
     })
-}
-
-/// Minimum time per call in all rounds, in nanoseconds. The argument of a call is the index of its instant.
-fn best(report: &Report, mut call: impl FnMut(usize)) -> f64 {
-    let slice = report.span.mul_f64(0.05).max(Duration::from_millis(1));
-    let mut least = f64::INFINITY;
-    for _ in 0..report.rounds.max(1) {
-        let start = Instant::now();
-        while start.elapsed() < slice {
-            let batch = Instant::now();
-            for turn in 0..INSTANTS {
-                call(turn);
-            }
-            least = least.min(batch.elapsed().as_secs_f64() * 1e9 / INSTANTS as f64);
-        }
-    }
-    least
 }
 
 fn instants() -> impl Iterator<Item = i64> {

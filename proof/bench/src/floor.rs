@@ -1,9 +1,18 @@
 //! The floor: the scripts of a lock and its release, sent one after the other with the same client crate, without
 //! bandog.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use redis::{AsyncConnectionConfig, ConnectionInfo, IntoConnectionInfo, Script, aio::MultiplexedConnection};
+use serde_json::Value;
+
+use crate::measure::{Workers, count};
 
 const CLAIM: &str = concat!(
     include_str!("../../../crates/bandog-redis/src/lua/offer.lua"),
@@ -28,8 +37,34 @@ pub(crate) async fn dial(url: &str) -> MultiplexedConnection {
     let info: ConnectionInfo = format!("{url}?protocol=resp3").into_connection_info().expect("a URL");
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let client = redis::Client::open(info.set_tcp_settings(tcp)).expect("a URL");
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(std::time::Duration::from_secs(3)));
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(3)));
     client.get_multiplexed_async_connection_with_config(&config).await.expect("the server answers")
+}
+
+/// Locks by hand.
+pub(crate) trait ByHand: Send + Sync + 'static {
+    /// Takes and releases a lock. The task selects the connection.
+    fn cycle(&self, task: usize, name: &str) -> impl Future<Output = ()> + Send;
+}
+
+/// The cycles of these tasks, each of which has a name of its own.
+pub(crate) fn by_hand<F: ByHand>(
+    dial: impl Future<Output = F>,
+    workers: Workers,
+    tasks: usize,
+    span: Duration,
+) -> Value {
+    workers.runtime().block_on(async {
+        let floor = Arc::new(dial.await);
+        let cycle = |task| {
+            let (floor, name) = (Arc::clone(&floor), format!("floor-{task}"));
+            move || {
+                let (floor, name) = (Arc::clone(&floor), name.clone());
+                async move { floor.cycle(task, &name).await }
+            }
+        };
+        count(tasks, span, cycle).await
+    })
 }
 
 #[derive(Clone)]
@@ -51,9 +86,10 @@ impl Floor {
         let hash = |text: &str| Script::new(text).get_hash().to_owned();
         Self { connection, claim: hash(claim), release: hash(RELEASE), fenced }
     }
+}
 
-    /// Takes and releases a lock.
-    pub(crate) async fn cycle(&self, name: &str) {
+impl ByHand for Floor {
+    async fn cycle(&self, _: usize, name: &str) {
         static CYCLES: AtomicU64 = AtomicU64::new(0);
         let mut connection = self.connection.clone();
         let owner = format!("00000000-0000-8000-8000-000000000000:{}", CYCLES.fetch_add(1, Relaxed));
@@ -73,5 +109,12 @@ impl Floor {
         release.arg(&self.release).arg(1).arg(name).arg(&owner).arg(format!("redisson_lock__channel:{{{name}}}"));
         let freed: i64 = release.query_async(&mut connection).await.expect("the server answers");
         assert!(freed >= 0, "the floor released a lock that it does not hold");
+    }
+}
+
+/// A connection for each task.
+impl ByHand for Vec<Floor> {
+    async fn cycle(&self, task: usize, name: &str) {
+        self[task].cycle(task, name).await;
     }
 }

@@ -9,13 +9,16 @@ use std::{
 use bandog::grid::{ClientGrid, Grid, Map, Queue, codec::Text};
 use bandog_testkit::RedisServer;
 use redis::aio::MultiplexedConnection;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::{
+    cycles::Load,
+    driver::Row,
     floor::dial,
-    java::Java,
+    java::{Java, REDISSON},
     measure::{Workers, count},
-    report::Report,
+    report::{Report, Wanted},
 };
 
 /// The numbers of tasks.
@@ -25,53 +28,71 @@ const MANY: usize = 1_000;
 /// Number of calls for many, or of hand-offs, in a measurement.
 const REPEATS: usize = 100;
 
+const RATE: &[&str] = &["per_second"];
 /// The floor of a pop: a script that takes the first element.
 const POP: &str = "return redis.call('LPOP', KEYS[1])";
 
+/// A grid, and the bare client beside it.
+struct Beside {
+    grid: Grid,
+    floor: MultiplexedConnection,
+    server: RedisServer,
+    workers: Workers,
+    runtime: Runtime,
+}
+
+impl Beside {
+    fn start(workers: Workers) -> Self {
+        let (runtime, server) = (workers.runtime(), RedisServer::start());
+        let grid = runtime.block_on(bandog::connect(server.url())).expect("the server answers").grid();
+        let floor = runtime.block_on(dial(&server.url()));
+        Self { grid, floor, server, workers, runtime }
+    }
+
+    /// Measures calls of the grid beside those of the bare client.
+    fn compare(
+        &self,
+        report: &mut Report,
+        what: &str,
+        wanted: f64,
+        ours: impl AsyncFn() -> Value,
+        bare: impl AsyncFn() -> Value,
+    ) {
+        Row::new(json!({"what": "grid", "part": what, "workers": self.workers.name()}), RATE)
+            .side("bandog", || self.runtime.block_on(ours()))
+            .wanted("per_second_ratio", [Some(Wanted::AtLeast(wanted))])
+            .beside("bare client", || self.runtime.block_on(bare()))
+            .measure(report);
+    }
+}
+
 /// Measures the objects. `redisson` is the folder of the Java side; without it, Redisson is not measured.
 pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
-    if let Some(folder) = redisson {
-        beside_redisson(report, folder);
-    }
-    for workers in [Workers::Two, Workers::Current] {
-        let server = RedisServer::start();
-        let runtime = workers.runtime();
-        runtime.block_on(measure_on(report, workers, &server));
+    beside_redisson(report, redisson);
+    for workers in Workers::ALL {
+        let beside = Beside::start(workers);
+        for tasks in TASKS {
+            calls(report, &beside, tasks);
+        }
+        many(report, &beside);
+        hand_off(report, &beside);
+        pops(report, &beside);
     }
 }
 
-async fn measure_on(report: &mut Report, workers: Workers, server: &RedisServer) {
-    let grid = bandog::connect(server.url()).await.expect("the server answers").grid();
-    let floor = dial(&server.url()).await;
-    for tasks in TASKS {
-        calls(report, workers, (&grid, &floor), tasks).await;
+/// Puts and gets of single entries by 64 tasks and threads, beside Redisson.
+fn beside_redisson(report: &mut Report, folder: Option<&Path>) {
+    let (Beside { runtime, server, grid, .. }, span) = (Beside::start(Workers::Two), report.span);
+    let mut redisson = Java::start(REDISSON, folder, &server.url());
+    if redisson.is_none() {
+        return;
     }
-    many(report, workers, (&grid, &floor)).await;
-    hand_off(report, workers, server, (&grid, &floor)).await;
-    pops(report, workers, (&grid, &floor)).await;
-}
-
-/// The number of tasks and threads that are compared with Redisson.
-const BESIDE: usize = 64;
-
-/// Puts and gets of single entries, beside Redisson.
-fn beside_redisson(report: &mut Report, folder: &Path) {
-    let server = RedisServer::start();
-    let mut redisson = Java::redisson(folder, &server.url());
-    let runtime = Workers::Two.runtime();
-    let grid = runtime.block_on(bandog::connect(server.url())).expect("the server answers").grid();
     for verb in ["put", "get"] {
-        let kind = format!("map-{verb}");
-        // Afterwards the JVM has compiled this code.
-        for _ in 0..3 {
-            redisson.cycles(&kind, BESIDE, BESIDE, Duration::from_secs(2));
-        }
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for _ in 0..report.rounds {
-            theirs.push(redisson.cycles(&kind, BESIDE, BESIDE, report.span).per_second);
-            ours.push(runtime.block_on(map_calls(&grid, verb, BESIDE, report.span)));
-        }
-        compare(report, &format!("map {verb}, {BESIDE} tasks"), &ours, ("Redisson 4.7.0", &theirs), "≥ ×2");
+        Row::new(json!({"what": "grid", "part": format!("map {verb}"), "tasks": Load::OWN_NAMES.tasks}), RATE)
+            .side("bandog", || runtime.block_on(map_calls(&grid, verb, Load::OWN_NAMES.tasks, span)))
+            .wanted("per_second_ratio", [Some(Wanted::AtLeast(2.0))])
+            .java(&mut redisson, |java| java.cycles(&format!("map-{verb}"), Load::OWN_NAMES, span))
+            .measure(report);
     }
 }
 
@@ -80,12 +101,12 @@ fn value() -> String {
 }
 
 /// Puts and gets of single entries.
-async fn calls(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &MultiplexedConnection), tasks: usize) {
+fn calls(report: &mut Report, beside: &Beside, tasks: usize) {
+    let span = report.span;
     for verb in ["put", "get"] {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for _ in 0..report.rounds {
-            let bare = count(tasks, report.span, |task| {
-                let (floor, key, value) = (floor.clone(), task.to_string(), value());
+        let bare = || {
+            count(tasks, span, |task| {
+                let (floor, key, value) = (beside.floor.clone(), task.to_string(), value());
                 move || {
                     let (mut floor, mut cmd) = (floor.clone(), redis::cmd(if verb == "put" { "HSET" } else { "HGET" }));
                     cmd.arg("map").arg(&key);
@@ -94,24 +115,17 @@ async fn calls(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &Mu
                     }
                     async move { cmd.exec_async(&mut floor).await.expect("the server answers") }
                 }
-            });
-            theirs.push(bare.await.per_second);
-            ours.push(map_calls(grid, verb, tasks, report.span).await);
-        }
-        compare(
-            report,
-            &format!("map {verb}, {tasks} tasks, {}", workers.name()),
-            &ours,
-            ("bare client", &theirs),
-            "≥ ×0.95",
-        );
+            })
+        };
+        let ours = || map_calls(&beside.grid, verb, tasks, span);
+        beside.compare(report, &format!("map {verb}, {tasks} tasks"), 0.95, ours, bare);
     }
 }
 
-/// Puts or gets of the grid per second.
-async fn map_calls(grid: &Grid, verb: &'static str, tasks: usize, span: Duration) -> f64 {
+/// Puts or gets of the grid.
+async fn map_calls(grid: &Grid, verb: &'static str, tasks: usize, span: Duration) -> Value {
     let map: Map<String, String, Text> = grid.map("map").expect("a name").codec(Text);
-    let own = count(tasks, span, |task| {
+    count(tasks, span, |task| {
         let (map, key, value) = (map.clone(), task.to_string(), value());
         move || {
             let call = match verb {
@@ -125,8 +139,8 @@ async fn map_calls(grid: &Grid, verb: &'static str, tasks: usize, span: Duration
                 }
             }
         }
-    });
-    own.await.per_second
+    })
+    .await
 }
 
 enum Either<A, B> {
@@ -135,118 +149,117 @@ enum Either<A, B> {
 }
 
 /// A thousand values with one call.
-async fn many(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &MultiplexedConnection)) {
-    let map: Map<String, String, Text> = grid.map("many").expect("a name").codec(Text);
+fn many(report: &mut Report, beside: &Beside) {
+    let map: Map<String, String, Text> = beside.grid.map("many").expect("a name").codec(Text);
     let keys: Vec<String> = (0..MANY).map(|key| key.to_string()).collect();
     let entries: Vec<(String, String)> = keys.iter().map(|key| (key.clone(), value())).collect();
-    map.put_all(&entries).await.expect("the server answers");
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..report.rounds {
+    beside.runtime.block_on(map.put_all(&entries).into_future()).expect("the server answers");
+    let bare = async || {
         let start = Instant::now();
         for _ in 0..REPEATS {
             let mut pipe = redis::pipe();
             keys.iter().for_each(|key| _ = pipe.hget("many", key));
-            let found: Vec<String> = pipe.query_async(&mut floor.clone()).await.expect("the server answers");
+            let found: Vec<String> = pipe.query_async(&mut beside.floor.clone()).await.expect("the server answers");
             assert_eq!(found.len(), MANY);
         }
-        theirs.push(per_second(start));
+        per_second(start.elapsed())
+    };
+    let ours = async || {
         let start = Instant::now();
         for _ in 0..REPEATS {
             let found = map.get_all(&keys).await.expect("the server answers");
             assert!(found.iter().all(|value| matches!(value, Ok(Some(_)))));
         }
-        ours.push(per_second(start));
-    }
-    compare(report, &format!("get_all of {MANY}, {}", workers.name()), &ours, ("bare client", &theirs), "≥ ×0.9");
+        per_second(start.elapsed())
+    };
+    beside.compare(report, &format!("get_all of {MANY}"), 0.9, ours, bare);
 }
 
-fn per_second(start: Instant) -> f64 {
-    REPEATS as f64 / start.elapsed().as_secs_f64()
+fn per_second(time: Duration) -> Value {
+    json!({"per_second": REPEATS as f64 / time.as_secs_f64()})
 }
 
 /// The time from a push to the return of a call that waits.
-async fn hand_off(
-    report: &mut Report,
-    workers: Workers,
-    server: &RedisServer,
-    (grid, floor): (&Grid, &MultiplexedConnection),
-) {
-    let queue: Queue<String, Text> = grid.queue("hand-off").expect("a name").codec(Text);
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let blocking = dial(&server.url()).await;
-    for _ in 0..report.rounds {
-        for own in [false, true] {
-            let mut total = Duration::ZERO;
-            for _ in 0..REPEATS {
-                let (queue, mut blocking) = (queue.clone(), blocking.clone());
-                let waiting = tokio::spawn(async move {
-                    match own {
-                        true => drop(queue.pop_wait(Duration::from_secs(3)).await.expect("the server answers")),
-                        false => {
-                            redis::cmd("BLPOP").arg("bare").arg(2).exec_async(&mut blocking).await.expect("an answer");
-                        }
-                    }
-                    Instant::now()
-                });
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                let start = Instant::now();
-                let key = if own { "hand-off" } else { "bare" };
-                let mut push = redis::cmd("RPUSH");
-                push.arg(key).arg("x").exec_async(&mut floor.clone()).await.expect("the server answers");
-                total += waiting.await.expect("no panic").duration_since(start);
-            }
-            if own { &mut ours } else { &mut theirs }.push(REPEATS as f64 / total.as_secs_f64());
-        }
+fn hand_off(report: &mut Report, beside: &Beside) {
+    let queue: Queue<String, Text> = beside.grid.queue("hand-off").expect("a name").codec(Text);
+    let blocking = beside.runtime.block_on(dial(&beside.server.url()));
+    let bare = || {
+        pass(&beside.floor, "bare", || {
+            let (mut blocking, mut pop) = (blocking.clone(), redis::cmd("BLPOP"));
+            pop.arg("bare").arg(2);
+            async move { pop.exec_async(&mut blocking).await.expect("an answer") }
+        })
+    };
+    let ours = || {
+        pass(&beside.floor, "hand-off", || {
+            let queue = queue.clone();
+            async move { drop(queue.pop_wait(Duration::from_secs(3)).await.expect("the server answers")) }
+        })
+    };
+    beside.compare(report, "push to waiting pop", 0.77, ours, bare);
+}
+
+/// Pushes an element when a call waits for one, and measures the time until the call returns.
+async fn pass<F>(floor: &MultiplexedConnection, key: &str, pop: impl Fn() -> F) -> Value
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut total = Duration::ZERO;
+    for _ in 0..REPEATS {
+        let pop = pop();
+        let waiting = tokio::spawn(async move {
+            pop.await;
+            Instant::now()
+        });
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let (start, mut push) = (Instant::now(), redis::cmd("RPUSH"));
+        push.arg(key).arg("x").exec_async(&mut floor.clone()).await.expect("the server answers");
+        total += waiting.await.expect("no panic").duration_since(start);
     }
-    compare(report, &format!("push to waiting pop, {}", workers.name()), &ours, ("bare client", &theirs), "≥ ×0.77");
+    per_second(total)
 }
 
 /// Pops from a full queue.
-async fn pops(report: &mut Report, workers: Workers, (grid, floor): (&Grid, &MultiplexedConnection)) {
-    let queue: Queue<String, Text> = grid.queue("full").expect("a name").codec(Text);
-    let script = redis::Script::new(POP);
-    let elements = vec![value(); 10_000];
-    for tasks in [1, 64] {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for _ in 0..report.rounds {
-            for own in [false, true] {
-                let of_millis = if own { 200 } else { 400 };
-                let wanted = usize::try_from(report.span.as_millis()).unwrap_or(0) * of_millis;
-                for _ in 0..wanted.div_ceil(elements.len()) {
-                    queue.push_all(&elements).await.expect("the server answers");
-                }
-                let counted = count(tasks, report.span, |_| {
-                    let (queue, floor, script) = (queue.clone(), floor.clone(), script.clone());
-                    move || {
-                        let (queue, mut floor, script) = (queue.clone(), floor.clone(), script.clone());
-                        async move {
-                            match own {
-                                true => drop(queue.pop().await.expect("the server answers").expect("an element")),
-                                false => {
-                                    let popped = script.key("full").invoke_async::<String>(&mut floor).await;
-                                    drop(popped.expect("an element"));
-                                }
-                            }
-                        }
-                    }
-                });
-                if own { &mut ours } else { &mut theirs }.push(counted.await.per_second);
-                queue.delete().await.expect("the server answers");
-            }
+fn pops(report: &mut Report, beside: &Beside) {
+    let (queue, span): (Queue<String, Text>, _) = (beside.grid.queue("full").expect("a name").codec(Text), report.span);
+    let (script, elements) = (redis::Script::new(POP), vec![value(); 10_000]);
+    let fill = async |of_millis: usize| {
+        let wanted = usize::try_from(span.as_millis()).unwrap_or(0) * of_millis;
+        for _ in 0..wanted.div_ceil(elements.len()) {
+            queue.push_all(&elements).await.expect("the server answers");
         }
-        compare(report, &format!("pop, {tasks} tasks, {}", workers.name()), &ours, ("bare client", &theirs), "≥ ×0.85");
-    }
-}
-
-fn compare(report: &mut Report, what: &str, ours: &[f64], (who, theirs): (&str, &[f64]), target: &str) {
-    let median = |all: &[f64]| {
-        let mut all = all.to_vec();
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
     };
-    let (own, other) = (median(ours), median(theirs));
-    report.raw(
-        json!({"what": "grid", "part": what, "bandog_per_second": ours, "beside": who, "beside_per_second": theirs}),
-    );
-    report.row(what.to_owned(), format!("{own:.0}/s"), format!("{who} {other:.0}/s, ×{:.2}", own / other), target);
+    let empty = async || _ = queue.delete().await.expect("the server answers");
+    for tasks in [1, 64] {
+        let bare = async || {
+            fill(400).await;
+            let counted = count(tasks, span, |_| {
+                let (floor, script) = (beside.floor.clone(), script.clone());
+                move || {
+                    let (mut floor, script) = (floor.clone(), script.clone());
+                    async move {
+                        let popped = script.key("full").invoke_async::<String>(&mut floor).await;
+                        drop(popped.expect("an element"));
+                    }
+                }
+            });
+            let counted = counted.await;
+            empty().await;
+            counted
+        };
+        let ours = async || {
+            fill(200).await;
+            let counted = count(tasks, span, |_| {
+                let queue = queue.clone();
+                move || {
+                    let queue = queue.clone();
+                    async move { drop(queue.pop().await.expect("the server answers").expect("an element")) }
+                }
+            });
+            let counted = counted.await;
+            empty().await;
+            counted
+        };
+        beside.compare(report, &format!("pop, {tasks} tasks"), 0.85, ours, bare);
+    }
 }

@@ -1,14 +1,14 @@
 //! Measures bandog as ratios in one run: bandog against the floor, which is the same scripts sent one after the other
 //! with the same client crate. Raw figures are printed as lines of JSON, and written to a file with `--keep`.
 
+mod again;
 mod backends;
 mod caches;
-mod cluster;
 mod codec;
-mod contend;
 mod cron;
 mod curator;
 mod cycles;
+mod driver;
 mod floor;
 mod grid;
 mod handoff;
@@ -18,13 +18,12 @@ mod kinds;
 mod local;
 mod measure;
 mod older;
-mod quorum;
 mod records;
-mod replicas;
 mod report;
 mod scale;
 mod schedule;
 mod sql;
+mod topologies;
 mod watchdog;
 mod work;
 
@@ -82,73 +81,61 @@ struct Args {
     /// An older build of this program, with which `older` compares this one [default: `older` measures nothing].
     #[arg(long)]
     old: Option<PathBuf>,
-    /// Be the bystander of `held` on this server: lock its own name repeatedly until standard input ends.
-    #[arg(long, hide = true)]
-    bystander: Option<String>,
-    /// Be the holder of `backends-killed` on this store: hold a lock until standard input ends.
-    #[arg(long, hide = true)]
-    holder: Option<String>,
-    /// Be the process of `schedule-jobs`: load a million jobs, and print their cost.
-    #[arg(long, hide = true)]
-    load: bool,
-    /// Be the first node of `schedule-takeover` on this server: begin a long run, and stop when standard input ends.
-    #[arg(long, hide = true)]
-    node: Option<String>,
-    /// Be a process of `kinds-memory`: hold locks of this kind, and print the bytes for each.
-    #[arg(long, hide = true)]
-    hold_kind: Option<kinds::Kind>,
-    /// Number of locks of a process of `kinds-memory`.
-    #[arg(long, hide = true, default_value_t = 0)]
-    hold_locks: usize,
+    /// The parts that `older` compares.
+    #[arg(long, value_delimiter = ',', default_values = ["cycles", "one-name", "sqlite"])]
+    old_parts: Vec<String>,
+    /// Be another process of a part: the bystander of `held` (with a URL), the holder of `backends-killed` (URL), the first
+    /// node of `schedule-takeover` (URL), the loader of `schedule-jobs` (size), or a process of `kinds-memory` (kind, locks).
+    #[arg(long, hide = true, num_args = 1..)]
+    be: Vec<String>,
     /// Write the raw figures to this file.
     #[arg(long)]
     keep: Option<PathBuf>,
 }
+
+/// The exit code after wrong arguments.
+const USAGE: u8 = 64;
 
 /// The name of a part, and the function that measures it.
 type Part<'a> = (&'static str, &'a dyn Fn(&mut Report));
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(url) = &args.bystander {
-        held::run_bystander(url);
-        return ExitCode::SUCCESS;
+    match args.be.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => return measure(&args),
+        ["bystander", url] => held::run_bystander(url),
+        ["holder", url] => backends::run_holder(url),
+        ["node", url] => schedule::run_node(url),
+        ["load", size] => schedule::load(size),
+        ["hold", kind, locks] => kinds::hold_locks(kind, locks),
+        _ => return ExitCode::from(USAGE),
     }
-    if let Some(url) = &args.holder {
-        backends::run_holder(url);
-        return ExitCode::SUCCESS;
-    }
-    if let Some(kind) = args.hold_kind {
-        kinds::hold_locks(kind, args.hold_locks);
-        return ExitCode::SUCCESS;
-    }
+    ExitCode::SUCCESS
+}
+
+fn measure(args: &Args) -> ExitCode {
     let size = if args.short { Size::Short } else { Size::Full };
-    if args.load {
-        schedule::load(size);
-        return ExitCode::SUCCESS;
-    }
-    if let Some(url) = &args.node {
-        schedule::run_node(url);
-        return ExitCode::SUCCESS;
-    }
     let seconds = args.seconds.unwrap_or(size.pick(1.0, 0.02));
     let mut report = Report::new(size, args.rounds.unwrap_or(size.pick(5, 1)), Duration::from_secs_f64(seconds));
     let hold = Duration::from_secs(args.hold.unwrap_or(size.pick(60, 1)));
     let few = |locks: usize| size.pick(locks, locks / 100);
     let parts: &[Part<'_>] = &[
         ("cycles", &cycles::measure),
-        ("one-name", &contend::one_name),
-        ("shares", &contend::shares),
+        ("one-name", &cycles::one_name),
+        ("shares", &cycles::shares),
         ("handoff", &handoff::measure),
-        ("quorum", &quorum::measure),
-        ("cluster", &cluster::measure),
-        ("replicas", &replicas::measure),
+        ("quorum", &topologies::quorum),
+        ("cluster", &topologies::cluster),
+        ("replicas", &topologies::replicas),
         ("sqlite", &local::sqlite),
         ("reentry", &local::reentry),
-        ("held", &|report| held::measure(report, hold, few(10_000), "0 lost, ≤ 1 %, ≤ 1500 bytes")),
+        ("held", &|report| {
+            let limits = [("lost", 0.0), ("core_percent", 1.0), ("bytes_each", 1500.0)];
+            held::measure(report, hold, few(10_000), &limits);
+        }),
         ("scale", &|report| {
-            let target = "0 lost, ≤ 4 %, ≤ 1200 bytes, p99 ≤ 2000 µs";
-            held::measure(report, hold, few(100_000), target);
+            let limits = [("lost", 0.0), ("core_percent", 4.0), ("bytes_each", 1200.0), ("bystander_p99_us", 2000.0)];
+            held::measure(report, hold, few(100_000), &limits);
             scale::measure(report);
         }),
         ("codec", &codec::measure),
@@ -175,7 +162,7 @@ fn main() -> ExitCode {
         ("backends-cycles", &backends::cycles),
         ("backends-handoff", &backends::hand_off),
         ("backends-killed", &backends::killed),
-        ("older", &|report| older::measure(report, args.old.as_deref())),
+        ("older", &|report| older::measure(report, args.old.as_deref(), &args.old_parts)),
         ("schedule-jobs", &schedule::million),
         ("schedule-at-once", &schedule::at_once),
         ("schedule-lag", &schedule::lag),
@@ -190,7 +177,7 @@ fn main() -> ExitCode {
     if let Some(unknown) = args.what.iter().find(|asked| !parts.iter().any(|(part, _)| means(asked, part))) {
         let known: Vec<_> = parts.iter().map(|(part, _)| *part).collect();
         eprintln!("bench: {unknown:?} cannot be measured; known are {}", known.join(", "));
-        return ExitCode::from(64);
+        return ExitCode::from(USAGE);
     }
     let watchdog = args.limit.or(size.pick(None, Some(120))).map(|limit| Watchdog::start(Duration::from_secs(limit)));
     for (part, measure) in parts {

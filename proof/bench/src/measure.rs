@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 /// The kind of runtime of the user's program. All figures depend on it.
@@ -18,6 +19,8 @@ pub(crate) enum Workers {
 }
 
 impl Workers {
+    pub(crate) const ALL: [Self; 2] = [Self::Two, Self::Current];
+
     pub(crate) fn runtime(self) -> Runtime {
         let mut builder = match self {
             Self::Two => Builder::new_multi_thread(),
@@ -34,16 +37,14 @@ impl Workers {
     }
 }
 
-/// The number of cycles.
-pub(crate) struct Counted {
-    pub(crate) per_second: f64,
-    /// Number of cycles of each task.
-    pub(crate) each: Vec<u64>,
+/// The figures of cycles: their rate, their number, and those of the task that was served least and most.
+pub(crate) fn cycles(per_second: f64, all: u64, least: u64, most: u64) -> Value {
+    json!({"per_second": per_second, "cycles": all, "least": least, "most": most})
 }
 
 /// Starts this number of tasks. Each task runs one cycle after the other. `cycle` gets the number of a task, and
-/// returns the function that runs one cycle of this task.
-pub(crate) async fn count<C, F>(tasks: usize, span: Duration, cycle: impl Fn(usize) -> C) -> Counted
+/// returns the function that runs one cycle of this task. Returns the figures of the cycles.
+pub(crate) async fn count<C, F>(tasks: usize, span: Duration, cycle: impl Fn(usize) -> C) -> Value
 where
     C: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send,
@@ -65,10 +66,10 @@ where
         .collect();
     tokio::time::sleep(span).await;
     stop.store(true, Relaxed);
-    let mut each = Vec::with_capacity(tasks);
+    let (mut all, mut least, mut most) = (0, u64::MAX, 0);
     for task in running {
-        each.push(task.await.expect("a cycle does not panic"));
+        let one: u64 = task.await.expect("a cycle does not panic");
+        (all, least, most) = (all + one, least.min(one), most.max(one));
     }
-    let all: u64 = each.iter().sum();
-    Counted { per_second: all as f64 / start.elapsed().as_secs_f64(), each }
+    cycles(all as f64 / start.elapsed().as_secs_f64(), all, least, most)
 }

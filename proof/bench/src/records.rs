@@ -2,7 +2,10 @@
 //! requires that a lock is held and that a time has passed.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -12,14 +15,15 @@ use bandog_core::{
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::RedisServer;
 use redis::aio::MultiplexedConnection;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::{
     cycles::Engine,
+    driver::Row,
     floor::dial,
     measure::{Workers, count},
-    report::{Report, median},
+    report::{Report, Wanted},
 };
 
 /// The text of a job's record.
@@ -37,58 +41,46 @@ struct Traffic {
 }
 
 pub(crate) fn measure(report: &mut Report) {
-    let server = RedisServer::start();
-    let floors = [1, 256].map(|tasks| floor(report, &server, tasks));
+    let (server, span) = (RedisServer::start(), report.span);
+    // The command with which other schedulers claim a run.
+    for tasks in [1, 256] {
+        Row::new(json!({"what": "records", "tasks": tasks}), &["per_second"])
+            .beside("SET NX PX", || claims_of_others(&server, tasks, span))
+            .measure(report);
+    }
     for lines in [0, 1] {
-        for (tasks, each, target) in
-            [(1, 1, ""), (256, 1, "≥ 20,000/s"), (1, 256, ""), (4, 256, "≥ 200,000/s"), (2, 1024, "≥ 200,000/s")]
-        {
-            let traffic = Traffic { tasks, each, lines };
-            let target = if lines == 0 { target } else { "" };
-            row(report, &server, traffic, "the backend itself", &floors, target);
+        for (tasks, each, over, wanted) in [
+            (1, 1, "the backend itself", None),
+            (256, 1, "the backend itself", Some(20_000.0)),
+            (1, 256, "the backend itself", None),
+            (4, 256, "the backend itself", Some(200_000.0)),
+            (2, 1024, "the backend itself", Some(200_000.0)),
+            (256, 1, "a client", Some(20_000.0)),
+        ] {
+            let wanted = wanted.filter(|_| lines == 0 || over == "a client").map(Wanted::AtLeast);
+            let name = json!({"what": "records", "tasks": tasks, "swaps_each": each, "lines": lines});
+            Row::new(name, &["per_second"])
+                .side(format!("over {over}"), || swaps(&server, Traffic { tasks, each, lines }, over, span))
+                .wanted("per_second", [wanted])
+                .measure(report);
         }
-        row(report, &server, Traffic { tasks: 256, each: 1, lines }, "a client", &floors, "≥ 20,000/s");
     }
 }
 
-fn row(report: &mut Report, server: &RedisServer, traffic: Traffic, over: &str, floors: &[f64; 2], target: &str) {
-    let Traffic { tasks, each, lines } = traffic;
-    let mut figures = Vec::new();
-    for round in 0..report.rounds {
-        server.cmd(&["FLUSHALL"]);
-        let figure = swaps(report, server, traffic, over);
-        report.raw(json!({"what": "records", "round": round, "over": over, "tasks": tasks, "swaps_each": each,
-            "lines": lines, "per_second": figure}));
-        figures.push(figure);
-    }
-    let what = format!("swaps of records, {tasks} tasks × {each} in a call, {lines} lines, over {over}");
-    let [one, many] = floors;
-    let against = format!("SET NX PX one by one: {one:.0}/s, by 256 tasks {many:.0}/s");
-    report.row(what, format!("{:.0}/s", median(figures)), against, target);
-}
-
-/// The rate of the command with which other schedulers claim a run: `SET NX PX`.
-fn floor(report: &mut Report, server: &RedisServer, tasks: usize) -> f64 {
-    let mut figures = Vec::new();
-    for round in 0..report.rounds {
-        server.cmd(&["FLUSHALL"]);
-        let figure = Workers::Two.runtime().block_on(async {
-            let connection = dial(&server.url()).await;
-            let cycle = |number: usize| {
-                let connection = connection.clone();
-                let ticks = Arc::new(std::sync::atomic::AtomicU64::new(0));
-                move || {
-                    let tick = ticks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    claim_of_others(connection.clone(), format!("job-{number}:{tick}"))
-                }
-            };
-            count(tasks, report.span, cycle).await.per_second
-        });
-        report
-            .raw(json!({"what": "records", "round": round, "over": "SET NX PX", "tasks": tasks, "per_second": figure}));
-        figures.push(figure);
-    }
-    median(figures)
+fn claims_of_others(server: &RedisServer, tasks: usize, span: Duration) -> Value {
+    server.cmd(&["FLUSHALL"]);
+    Workers::Two.runtime().block_on(async {
+        let connection = dial(&server.url()).await;
+        let cycle = |number: usize| {
+            let connection = connection.clone();
+            let ticks = Arc::new(AtomicU64::new(0));
+            move || {
+                let tick = ticks.fetch_add(1, Relaxed);
+                claim_of_others(connection.clone(), format!("job-{number}:{tick}"))
+            }
+        };
+        count(tasks, span, cycle).await
+    })
 }
 
 async fn claim_of_others(mut connection: MultiplexedConnection, name: String) {
@@ -97,7 +89,8 @@ async fn claim_of_others(mut connection: MultiplexedConnection, name: String) {
     set.query_async::<()>(&mut connection).await.expect("the server answers");
 }
 
-fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) -> f64 {
+fn swaps(server: &RedisServer, traffic: Traffic, over: &str, span: Duration) -> Value {
+    server.cmd(&["FLUSHALL"]);
     Workers::Two.runtime().block_on(async {
         let options = RedisOptions::from_url(&server.url()).expect("a URL");
         let redis = Redis::new(options).expect("options");
@@ -117,7 +110,9 @@ fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) ->
                 async move { swap(&*records, &mut swaps.lock().await).await }
             }
         };
-        count(traffic.tasks, report.span, cycle).await.per_second * traffic.each as f64
+        let mut calls = count(traffic.tasks, span, cycle).await;
+        calls["per_second"] = json!(calls["per_second"].as_f64().map(|calls| calls * traffic.each as f64));
+        calls
     })
 }
 

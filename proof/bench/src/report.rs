@@ -1,6 +1,11 @@
 //! Prints each figure as a line of JSON, and at the end a table of the medians.
 
-use std::{fs, path::Path, process::ExitCode, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -40,7 +45,7 @@ impl Wanted {
         }
     }
 
-    fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         match self {
             Self::AtLeast(wanted) => format!("≥ {wanted:.2}"),
             Self::AtMost(wanted) => format!("≤ {wanted:.2}"),
@@ -70,6 +75,22 @@ impl Report {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         report.raw(json!({"date": date, "cpu": cpu, "cores": cores, "load": load.trim(), "rounds": rounds, "seconds": span.as_secs_f64()}));
         report
+    }
+
+    /// Minimum time of a call in all rounds, in nanoseconds. The clock is read after each `calls` calls, whose arguments are
+    /// their numbers.
+    pub(crate) fn best(&self, calls: usize, mut call: impl FnMut(usize)) -> f64 {
+        let slice = self.span.mul_f64(0.05).max(Duration::from_millis(1));
+        let mut least = f64::INFINITY;
+        for _ in 0..self.rounds.max(1) {
+            let start = Instant::now();
+            while start.elapsed() < slice {
+                let batch = Instant::now();
+                (0..calls).for_each(&mut call);
+                least = least.min(batch.elapsed().as_secs_f64() * 1e9 / calls as f64);
+            }
+        }
+        least
     }
 
     /// Prints and keeps one raw figure.
@@ -126,10 +147,16 @@ pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// The figure below which this share of all figures lies.
+/// The figure below which this share of all figures lies, if there are any.
 pub(crate) fn quantile(figures: &mut [f64], share: f64) -> f64 {
     figures.sort_by(f64::total_cmp);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into the figures")]
-    let index = ((figures.len() - 1) as f64 * share).round() as usize;
-    figures[index]
+    let index = (figures.len().saturating_sub(1) as f64 * share).round() as usize;
+    figures.get(index).copied().unwrap_or(f64::NAN)
+}
+
+/// The quantiles of these durations, which are in seconds.
+pub(crate) fn times(mut seconds: Vec<f64>) -> Value {
+    let [p50, p99, most] = [0.5, 0.99, 1.0].map(|share| quantile(&mut seconds, share) * 1e3);
+    json!({"p50_ms": p50, "p99_ms": p99, "most_ms": most})
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bandog_testkit::RedisServer;
 use serde_json::json;
 
-use crate::{cycles::Engine, held::cpu_seconds, measure::Workers, report::Report};
+use crate::{cycles::Engine, held::core_percent, measure::Workers, report::Report};
 
 /// Duration of the measurement of idle waiters, in full and with `--short`.
 const IDLE: [Duration; 2] = [Duration::from_secs(10), Duration::from_millis(200)];
@@ -37,11 +37,9 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
         while server.cmd(&["PUBSUB", "CHANNELS"]).array().len() < names {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let (commands, cpu, clock) = (processed(&server), cpu_seconds(), Instant::now());
-        tokio::time::sleep(idle).await;
-        let seconds = clock.elapsed().as_secs_f64();
-        let rate = (processed(&server) - commands) as f64 / seconds;
-        let share = 100.0 * (cpu_seconds() - cpu) / seconds;
+        let (commands, clock) = (processed(&server), Instant::now());
+        let share = core_percent(idle).await;
+        let rate = (processed(&server) - commands) as f64 / clock.elapsed().as_secs_f64();
         let channels = server.cmd(&["PUBSUB", "CHANNELS"]).array().len();
         // One of these connections is the connection of this query.
         let connections = server.cmd(&["CLIENT", "LIST"]).text().lines().count() - 1;

@@ -6,20 +6,23 @@ mod mariadb;
 mod postgres;
 
 use std::{
-    sync::{Arc, LazyLock},
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
 use bandog::Client;
 use bandog_testkit::{MariaDbServer, PostgresServer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    cycles::{self, Engine},
-    held::cpu_seconds,
+    cycles::{Engine, Load, ours},
+    driver::{Row, with},
+    floor::by_hand,
+    handoff,
+    held::{self, core_percent},
     kinds::Kind,
-    measure::{Workers, count},
-    report::{Report, Wanted, median, quantile},
+    measure::Workers,
+    report::{Report, Wanted, times},
 };
 
 /// The database of the locks.
@@ -33,7 +36,7 @@ pub(crate) use self::bloat::bloat;
 /// with the default settings of both servers.
 pub(crate) static SERVERS: LazyLock<[Server; 2]> = LazyLock::new(|| Server::start_both(Commits::Durable));
 /// The same servers, but no commit waits for the disk. So their figures show the work of the processors.
-static FAST: LazyLock<[Server; 2]> = LazyLock::new(|| Server::start_both(Commits::InMemory));
+pub(crate) static FAST: LazyLock<[Server; 2]> = LazyLock::new(|| Server::start_both(Commits::InMemory));
 
 /// When a commit is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,14 +81,21 @@ impl Server {
         }
     }
 
-    /// Compares a ratio with the goal, which is for durable commits.
-    fn judge(&self, report: &mut Report, figure: &str, wanted: Wanted, ratio: f64) {
-        if self.commits == Commits::Durable {
-            report.judge(figure, wanted, Some(ratio));
+    /// The goal of a ratio, which is for durable commits.
+    fn wanted(&self, ratio: f64) -> Option<Wanted> {
+        (self.commits == Commits::Durable).then_some(Wanted::AtLeast(ratio))
+    }
+
+    /// The cycles of rows that are locked by hand.
+    fn floor(&self, tasks: usize, connections: usize, span: Duration) -> Value {
+        let url = &*self.url();
+        match self.database {
+            Database::Postgres(_) => by_hand(postgres::Floor::dial(url, connections), Workers::Two, tasks, span),
+            Database::MariaDb(_) => by_hand(mariadb::Floor::dial(url, connections), Workers::Two, tasks, span),
         }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match &self.database {
             Database::Postgres(server) => format!("postgres://{}@{}/{DATABASE}", PostgresServer::LOCKS, server.addr()),
             Database::MariaDb(server) => format!("mysql://{}@{}/{DATABASE}", MariaDbServer::LOCKS, server.addr()),
@@ -150,137 +160,53 @@ impl Server {
     }
 }
 
-/// The floor: rows that are locked by hand.
-enum Floor {
-    Postgres(postgres::Floor),
-    MariaDb(mariadb::Floor),
-}
-
-impl Floor {
-    async fn dial(server: &Server, connections: usize) -> Arc<Self> {
-        Arc::new(match server.database {
-            Database::Postgres(_) => Self::Postgres(postgres::Floor::dial(&server.url(), connections).await),
-            Database::MariaDb(_) => Self::MariaDb(mariadb::Floor::dial(&server.url(), connections).await),
-        })
-    }
-
-    /// Takes and frees a lock. `task` selects the connection.
-    async fn cycle(&self, task: usize, name: &str) {
-        match self {
-            Self::Postgres(floor) => floor.cycle(task, name).await,
-            Self::MariaDb(floor) => floor.cycle(task, name).await,
-        }
-    }
-}
-
 /// Cycles of a lock and its release: one task, and 64 tasks with a name each.
 pub(crate) fn cycles(report: &mut Report) {
+    let span = report.span;
     for server in SERVERS.iter().chain(&*FAST) {
+        let url = &*server.url();
         for (tasks, connections, wanted) in [(1, 1, 0.85), (64, POOL, 3.0)] {
-            let engines = [Engine::OwnThread, Engine::CurrentRuntime];
-            let (mut floors, mut ratios) = (Vec::new(), engines.map(|_| Vec::new()));
-            for round in 0..report.rounds {
-                let floor = floor(report, server, tasks, connections);
-                for (engine, ratios) in engines.into_iter().zip(&mut ratios) {
-                    let ours = cycles::ours(report, &server.url(), Workers::Two, tasks, engine);
-                    report.raw(json!({"what": "sql-cycles", "server": server.name(), "round": round, "tasks": tasks,
-                        "engine": engine.name(), "connections_of_floor": connections, "ours": ours, "floor": floor,
-                        "ratio": ours / floor}));
-                    ratios.push(ours / floor);
-                }
-                floors.push(floor);
-            }
-            for (engine, ratios) in engines.into_iter().zip(ratios) {
-                let figure = format!("{}, {tasks} tasks on own names, {}", server.name(), engine.name());
-                let against = format!("floor {:.0}/s, connections: {connections}", median(floors.clone()));
-                report.row(&figure, format!("×{:.2}", median(ratios.clone())), against, "");
-                server.judge(report, &figure, Wanted::AtLeast(wanted), median(ratios));
-            }
+            Row::new(json!({"what": "sql-cycles", "server": server.name(), "tasks": tasks}), &["per_second"])
+                .engines(|engine| ours(url, (Workers::Two, engine), Kind::Mutex, Load::own_names(tasks), span))
+                .wanted("per_second_ratio", [server.wanted(wanted); 2])
+                .beside(format!("floor, {connections} connections"), || server.floor(tasks, connections, span))
+                .measure(report);
         }
     }
-}
-
-fn floor(report: &Report, server: &Server, tasks: usize, connections: usize) -> f64 {
-    Workers::Two.runtime().block_on(async {
-        let floor = Floor::dial(server, connections).await;
-        let cycle = |task| {
-            let (floor, name) = (Arc::clone(&floor), format!("floor-{task}"));
-            move || {
-                let (floor, name) = (Arc::clone(&floor), name.clone());
-                async move { floor.cycle(task, &name).await }
-            }
-        };
-        count(tasks, report.span, cycle).await.per_second
-    })
 }
 
 /// 64 tasks of one client on one name, against the floor of one task: a lock by hand that several tasks want is not faster.
 pub(crate) fn one_name(report: &mut Report) {
+    let span = report.span;
     for server in SERVERS.iter().chain(&*FAST) {
-        let mut ratios = Vec::new();
-        for round in 0..report.rounds {
-            let floor = floor(report, server, 1, 1);
-            let ours = Workers::Two.runtime().block_on(async {
-                let client = Engine::OwnThread.connect(&server.url()).await;
-                crate::contend::together(&client, 64, report.span).await
-            });
-            report.raw(json!({"what": "sql-one-name", "server": server.name(), "round": round,
-                "ours": ours.per_second, "floor": floor, "each": ours.each}));
-            ratios.push(ours.per_second / floor);
-        }
-        let figure = format!("{}, 64 tasks on one name", server.name());
-        report.row(&figure, format!("×{:.2}", median(ratios.clone())), "floor of 1 task".into(), "");
-        server.judge(report, &figure, Wanted::AtLeast(5.0), median(ratios));
+        let url = &*server.url();
+        Row::new(json!({"what": "sql-one-name", "server": server.name()}), &["per_second", "least", "most"])
+            .side("own thread", || ours(url, (Workers::Two, Engine::OwnThread), Kind::Mutex, Load::ONE_NAME, span))
+            .wanted("per_second_ratio", [server.wanted(5.0)])
+            .beside("floor of 1 task", || server.floor(1, 1, span))
+            .measure(report);
     }
 }
 
 /// The time from one client's release until the waiting client has the lock.
 pub(crate) fn hand_off(report: &mut Report) {
-    let long = report.size.pick(Duration::from_secs(10), Duration::from_millis(50));
+    let long = report.size.pick(10_000, 50);
     for server in &*SERVERS {
-        for (held, turns) in
-            [(Duration::from_millis(20), report.size.pick(200, 3)), (Duration::from_millis(700), 20), (long, 6)]
-        {
-            let turns = report.size.pick(turns, 2);
-            let mut took = Workers::Two.runtime().block_on(passes(&server.url(), held, turns));
-            let (median, worst) = (quantile(&mut took, 0.5), quantile(&mut took, 1.0));
-            report.raw(json!({"what": "sql-handoff", "server": server.name(), "held_ms": held.as_millis(),
-                "p50_ms": median, "most_ms": worst, "turns": turns}));
-            let figure = format!("{}, hand-off of a lock that was held for {held:?}, p50 in ms", server.name());
-            report.row(&figure, format!("p50 {median:.1} ms, at most {worst:.1} ms"), String::new(), "");
+        let url = &*server.url();
+        for (held, turns) in [(20, 200), (700, 20), (long, 6)] {
+            let (turns, pause) = (report.size.pick(turns, 2), Duration::from_millis(held));
             let wanted = match server.database {
                 Database::Postgres(_) => 10.0,
-                Database::MariaDb(_) if held < Duration::from_secs(1) => 60.0,
+                Database::MariaDb(_) if held < 1_000 => 60.0,
                 Database::MariaDb(_) => 300.0,
             };
-            report.judge(&figure, Wanted::AtMost(wanted), Some(median));
+            Row::new(json!({"what": "sql-handoff", "server": server.name(), "held_ms": held}), &["p50_ms", "most_ms"])
+                .rounds(1)
+                .side("own thread", || handoff::hand_offs(url, Kind::Mutex, Engine::OwnThread, turns, pause))
+                .wanted("p50_ms", [Some(Wanted::AtMost(wanted))])
+                .measure(report);
         }
     }
-}
-
-/// The durations of hand-offs between two clients, in milliseconds.
-async fn passes(url: &str, held: Duration, turns: usize) -> Vec<f64> {
-    let (one, other) = (Engine::OwnThread.connect(url).await, Engine::OwnThread.connect(url).await);
-    let mut took = Vec::with_capacity(turns);
-    let mut guard = one.mutex("baton").lock().await.expect("granted");
-    for turn in 0..turns {
-        let next: &Client = if turn % 2 == 0 { &other } else { &one };
-        let mutex = next.mutex("baton");
-        let waiting = tokio::spawn(async move {
-            let guard = mutex.lock().await.expect("granted");
-            (guard, Instant::now())
-        });
-        tokio::time::sleep(held).await;
-        let released = Instant::now();
-        guard.release().await.expect("released");
-        let (taken, at) = waiting.await.expect("no panic");
-        took.push(1e3 * at.duration_since(released).as_secs_f64());
-        guard = taken;
-    }
-    guard.release().await.expect("released");
-    one.close().await.expect("closed");
-    other.close().await.expect("closed");
-    took
 }
 
 /// The cost of waiters while nothing happens: CPU time of this process, and statements.
@@ -288,20 +214,20 @@ pub(crate) fn idle(report: &mut Report) {
     let span = report.size.pick(Duration::from_secs(20), Duration::from_millis(200));
     for server in &*SERVERS {
         for names in [1, 100] {
-            let (share, rate) = Workers::Two.runtime().block_on(waiters(server, names, span));
-            report.raw(json!({"what": "sql-idle", "server": server.name(), "names": names,
-                "core_percent": share, "statements_per_second": rate}));
-            let figure = format!("{}, waiters for {names} names", server.name());
-            report.row(&figure, format!("{share:.2} % of a core, {rate:.1} statements/s"), String::new(), "");
-            report.judge(&format!("{figure}, percent of a core"), Wanted::AtMost(1.0), Some(share));
-            report.judge(&format!("{figure}, statements/s"), Wanted::AtMost(3.0), Some(rate));
+            let name = json!({"what": "sql-idle", "server": server.name(), "names": names});
+            Row::new(name, &["core_percent", "statements_per_second"])
+                .rounds(1)
+                .side("waiters", || Workers::Two.runtime().block_on(waiters(server, names, span)))
+                .wanted("core_percent", [Some(Wanted::AtMost(1.0))])
+                .wanted("statements_per_second", [Some(Wanted::AtMost(3.0))])
+                .measure(report);
         }
     }
 }
 
-/// The CPU time of this process in percent of a core, and statements per second, while a client waits for these names. The
-/// locks are held by a client whose holds are renewed after this measurement.
-async fn waiters(server: &Server, names: usize, span: Duration) -> (f64, f64) {
+/// The cost of a client that waits for these names, whose locks are held by a client that renews them after this
+/// measurement.
+async fn waiters(server: &Server, names: usize, span: Duration) -> Value {
     let holder = Engine::OwnThread.connect(&format!("{}?watchdog=10m", server.url())).await;
     let client = Engine::OwnThread.connect(&server.url()).await;
     let mut guards = Vec::new();
@@ -315,75 +241,48 @@ async fn waiters(server: &Server, names: usize, span: Duration) -> (f64, f64) {
     }
     // After some time of waiting, the waiters ask seldom.
     tokio::time::sleep(span / 2).await;
-    let (before, cpu, clock) = (server.statements(), cpu_seconds(), Instant::now());
-    tokio::time::sleep(span).await;
-    let (seconds, share) = (clock.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    let statements = server.statements() - before;
+    let (before, clock) = (server.statements(), Instant::now());
+    let share = core_percent(span).await;
+    let statements = (server.statements() - before) as f64 / clock.elapsed().as_secs_f64();
     drop(guards);
     for waiting in waiting {
         waiting.await.expect("no panic");
     }
     client.close().await.expect("closed");
     holder.close().await.expect("closed");
-    (100.0 * share / seconds, statements as f64 / seconds)
+    json!({"core_percent": share, "statements_per_second": statements})
 }
 
 /// Many locks that are held: no lock must be lost, and the watchdog must use little CPU time.
 pub(crate) fn held(report: &mut Report, hold: Duration) {
     let locks = report.size.pick(10_000, 100);
     for server in &*SERVERS {
-        let (share, lost, seconds) = Workers::Two.runtime().block_on(async {
-            let client = Engine::OwnThread.connect(&format!("{}?watchdog=30s", server.url())).await;
-            let start = Instant::now();
-            let guards = crate::held::take(&client, Kind::Mutex, locks).await;
-            let taken = start.elapsed().as_secs_f64();
-            let (cpu, clock) = (cpu_seconds(), Instant::now());
-            tokio::time::sleep(hold).await;
-            let share = 100.0 * (cpu_seconds() - cpu) / clock.elapsed().as_secs_f64();
-            let lost = guards.iter().filter(|guard| guard.is_lost()).count();
-            drop(guards);
-            client.close().await.expect("closed");
-            (share, lost, taken)
-        });
-        report.raw(json!({"what": "sql-held", "server": server.name(), "locks": locks, "seconds": hold.as_secs_f64(),
-            "lost": lost, "core_percent": share, "taken_s": seconds}));
-        let figure = format!("{}, {locks} locks held for {} s, percent of a core", server.name(), hold.as_secs());
-        report.row(&figure, format!("{lost} lost, {share:.2} % of a core"), format!("taken in {seconds:.1} s"), "");
-        report.judge(&figure, Wanted::AtMost(2.0), Some(share));
-        let figure = format!("{}, {locks} locks held: lost", server.name());
-        report.judge(&figure, Wanted::AtMost(0.0), Some(lost as f64));
+        let name = json!({"what": "sql-held", "server": server.name(), "locks": locks, "seconds": hold.as_secs()});
+        Row::new(name, &["lost", "core_percent", "taken_s"])
+            .rounds(1)
+            .side("held", || held::hold(&server.url(), locks, hold, || None))
+            .wanted("core_percent", [Some(Wanted::AtMost(2.0))])
+            .wanted("lost", [Some(Wanted::AtMost(0.0))])
+            .measure(report);
     }
 }
 
 /// Changes of one latch: by one task, and by the tasks of one or several clients, all of which wait for their answers.
 pub(crate) fn latches(report: &mut Report) {
+    let span = report.span;
     for server in &*SERVERS {
-        let mut alone = Vec::new();
+        let url = &*server.url();
         for (clients, tasks) in [(1, 1), (1, 28), (4, 7), (28, 1)] {
-            let (mut rates, mut delays) = (Vec::new(), Vec::new());
-            for round in 0..report.rounds {
-                let counted = Workers::Two.runtime().block_on(count_downs(&server.url(), clients, tasks, report.span));
-                let rate = counted.len() as f64 / report.span.as_secs_f64();
-                let [p50, p99, most] = [0.5, 0.99, 1.0].map(|share| quantile(&mut counted.clone(), share));
-                report.raw(json!({"what": "sql-latches", "server": server.name(), "round": round, "clients": clients,
-                    "tasks": tasks, "per_second": rate, "p50_ms": p50, "p99_ms": p99, "most_ms": most}));
-                rates.push(rate);
-                delays.extend(counted);
-            }
-            let rate = median(rates.clone());
-            let figure = format!("{}, count-downs of one latch, {clients} clients with {tasks} tasks", server.name());
-            let [p50, p99, most] = [0.5, 0.99, 1.0].map(|share| quantile(&mut delays, share));
-            let ours = format!("{rate:.0}/s, p50 {p50:.1} ms, p99 {p99:.0} ms, at most {most:.0} ms");
-            if alone.is_empty() {
-                alone = rates;
-            }
-            report.row(&figure, ours, format!("×{:.2} of 1 task", rate / median(alone.clone())), "");
+            let name = json!({"what": "sql-latches", "server": server.name(), "clients": clients, "tasks": tasks});
+            Row::new(name, &["per_second", "p50_ms", "p99_ms", "most_ms"])
+                .side("count-downs", || Workers::Two.runtime().block_on(count_downs(url, clients, tasks, span)))
+                .measure(report);
         }
     }
 }
 
-/// The durations of all calls that count down, in milliseconds. Each task makes one call after the other.
-async fn count_downs(url: &str, clients: usize, tasks: usize, span: Duration) -> Vec<f64> {
+/// The rate and the durations of calls that count down. Each task makes one call after the other.
+async fn count_downs(url: &str, clients: usize, tasks: usize, span: Duration) -> Value {
     let mut all = Vec::new();
     for _ in 0..clients {
         all.push(Engine::OwnThread.connect(url).await);
@@ -399,7 +298,7 @@ async fn count_downs(url: &str, clients: usize, tasks: usize, span: Duration) ->
             while Instant::now() < until {
                 let start = Instant::now();
                 latch.count_down().await.expect("counted");
-                delays.push(1e3 * start.elapsed().as_secs_f64());
+                delays.push(start.elapsed().as_secs_f64());
             }
             delays
         })
@@ -412,5 +311,6 @@ async fn count_downs(url: &str, clients: usize, tasks: usize, span: Duration) ->
     for client in all {
         client.close().await.expect("closed");
     }
-    delays
+    let rate = delays.len() as f64 / span.as_secs_f64();
+    with(times(delays), &json!({"per_second": rate}))
 }

@@ -13,12 +13,13 @@ use std::{
 
 use bandog::work::{ClientWork, Delivery, Running, WorkQueue};
 use bandog_testkit::{MariaDbServer, PostgresServer, RedisServer};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
+    driver::Row,
     measure::Workers,
-    report::{Report, Wanted, median, quantile},
+    report::{Report, Wanted, times},
 };
 
 /// The number of elements of a push.
@@ -52,23 +53,18 @@ fn handler<F: Future<Output = ()> + Send + 'static>(
 /// Elements per second from the first push to the last settlement, in a file of SQLite whose commits reach the disk.
 pub(crate) fn rate(report: &mut Report) {
     let elements = report.size.pick(50_000, 500);
-    let mut rates = Vec::new();
-    for round in 0..report.rounds {
-        let folder = tempfile::tempdir().expect("a folder");
-        let url = format!("sqlite:{}", folder.path().join("work.db").display());
-        let (push, work) = Workers::Two.runtime().block_on(pass(&url, elements));
-        report
-            .raw(json!({"what": "work-rate", "store": "SQLite", "round": round, "elements": elements, "push_s": push,
-            "work_s": work}));
-        rates.push(elements as f64 / (push + work));
-    }
-    let rate = median(rates);
-    report.row("push, take and done in SQLite", format!("{rate:.0}/s"), String::new(), "≥ 20,000/s");
-    report.judge("elements/s in SQLite", Wanted::AtLeast(20_000.0), Some(rate));
+    Row::new(json!({"what": "work-rate", "elements": elements}), &["per_second", "push_s", "work_s"])
+        .side("SQLite", || {
+            let folder = tempfile::tempdir().expect("a folder");
+            let url = format!("sqlite:{}", folder.path().join("work.db").display());
+            Workers::Two.runtime().block_on(pass(&url, elements))
+        })
+        .wanted("per_second", [Some(Wanted::AtLeast(20_000.0))])
+        .measure(report);
 }
 
-/// Pushes the elements, and then handles them. In seconds.
-async fn pass(url: &str, elements: usize) -> (f64, f64) {
+/// Pushes the elements, and then handles them.
+async fn pass(url: &str, elements: usize) -> Value {
     let queue = queue(url).await;
     queue.status().await.expect("the store answers"); // The tables exist.
     let batch = vec!["x".repeat(100); BATCH];
@@ -76,7 +72,7 @@ async fn pass(url: &str, elements: usize) -> (f64, f64) {
     for _ in 0..elements / BATCH {
         queue.push_all(&batch).await.expect("pushed");
     }
-    let (push, start) = (start.elapsed(), Instant::now());
+    let (push, start) = (start.elapsed().as_secs_f64(), Instant::now());
     let (handled, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let told = all.clone();
     let workers = handler(queue.workers(SLOTS), move |_| {
@@ -87,7 +83,8 @@ async fn pass(url: &str, elements: usize) -> (f64, f64) {
     });
     all.notified().await;
     workers.stop().await.expect("settled");
-    (push.as_secs_f64(), start.elapsed().as_secs_f64())
+    let work = start.elapsed().as_secs_f64();
+    json!({"per_second": elements as f64 / (push + work), "push_s": push, "work_s": work})
 }
 
 /// The time from a push to the start of the handler of another client, whose workers wait.
@@ -102,47 +99,45 @@ pub(crate) fn latency(report: &mut Report) {
 
 fn latency_on(report: &mut Report, store: &str, url: &str) {
     let pushes = report.size.pick(2_000, 20);
-    let mut times = Workers::Two.runtime().block_on(async {
-        let (from, to) = (queue(url).await, queue(url).await);
-        let (outbox, mut started) = mpsc::channel(pushes);
-        let workers = handler(to.workers(SLOTS), move |_| {
-            let (outbox, now) = (outbox.clone(), Instant::now());
-            async move { outbox.send(now).await.expect("the receiver waits") }
-        });
-        let mut times = Vec::new();
-        for number in 0..pushes {
-            let start = Instant::now();
-            from.push("x").await.expect("pushed");
-            let begun = started.recv().await.expect("the workers run");
-            if number > 0 {
-                times.push(begun.saturating_duration_since(start).as_secs_f64() * 1e3);
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        workers.stop().await.expect("settled");
-        times
+    Row::new(json!({"what": "work-latency", "pushes": pushes}), &["p50_ms", "p99_ms"])
+        .rounds(1)
+        .side(store, || times(Workers::Two.runtime().block_on(starts(url, pushes))))
+        .wanted("p99_ms", [Some(Wanted::Below(5.0))])
+        .measure(report);
+}
+
+/// The times until the handlers start, in seconds. The first one is not counted.
+async fn starts(url: &str, pushes: usize) -> Vec<f64> {
+    let (from, to) = (queue(url).await, queue(url).await);
+    let (outbox, mut started) = mpsc::channel(pushes);
+    let workers = handler(to.workers(SLOTS), move |_| {
+        let (outbox, now) = (outbox.clone(), Instant::now());
+        async move { outbox.send(now).await.expect("the receiver waits") }
     });
-    let (p50, p99) = (quantile(&mut times, 0.5), quantile(&mut times, 0.99));
-    report.raw(json!({"what": "work-latency", "store": store, "pushes": pushes, "p50_ms": p50, "p99_ms": p99}));
-    report.row(
-        format!("push to start, {store}"),
-        format!("p50 {p50:.2} ms, p99 {p99:.2} ms"),
-        String::new(),
-        "p99 < 5 ms",
-    );
-    report.judge(&format!("push to start, p99, {store}, in ms"), Wanted::Below(5.0), Some(p99));
+    let mut times = Vec::new();
+    for number in 0..pushes {
+        let start = Instant::now();
+        from.push("x").await.expect("pushed");
+        let begun = started.recv().await.expect("the workers run");
+        if number > 0 {
+            times.push(begun.saturating_duration_since(start).as_secs_f64());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    workers.stop().await.expect("settled");
+    times
 }
 
 /// What clients whose workers wait cost the server, in percent of a core.
 pub(crate) fn idle(report: &mut Report) {
     let redis = RedisServer::start();
-    idle_on(report, "Redis", &redis.url(), &[redis.pid()]);
+    idle_on(report, "Redis", &redis.url(), redis.pid());
     let (server, url) = postgres();
-    idle_on(report, "PostgreSQL", &url, &[pid(&server.directory().join("data/postmaster.pid"))]);
+    idle_on(report, "PostgreSQL", &url, pid(&server.directory().join("data/postmaster.pid")));
     let server = MariaDbServer::start_with(&["max-connections=1000"]);
     server.create_database("work");
     let url = format!("mysql://{}@{}/work", MariaDbServer::LOCKS, server.addr());
-    idle_on(report, "MariaDB", &url, &[pid(&server.directory().join("pid"))]);
+    idle_on(report, "MariaDB", &url, pid(&server.directory().join("pid")));
 }
 
 /// The pid in the first line of a file.
@@ -151,34 +146,35 @@ fn pid(file: &Path) -> u32 {
     pid.lines().next().and_then(|pid| pid.trim().parse().ok()).expect("a pid")
 }
 
-fn idle_on(report: &mut Report, store: &str, url: &str, server: &[u32]) {
+fn idle_on(report: &mut Report, store: &str, url: &str, server: u32) {
     let span = report.size.pick(Duration::from_secs(20), Duration::from_millis(200));
-    let mut shares = Vec::new();
     for clients in [1, report.size.pick(100, 4)] {
-        let share = Workers::Two.runtime().block_on(async {
-            let mut running = Vec::new();
-            for _ in 0..clients {
-                running.push(handler(queue(url).await.workers(SLOTS), |_| async {}));
-            }
-            // Each client learns the number of workers with its second report.
-            tokio::time::sleep(span * 5 / 4).await;
-            let (before, clock) = (ticks(server), Instant::now());
-            tokio::time::sleep(span).await;
-            let share = 100.0 * (ticks(server) - before) / TICKS / clock.elapsed().as_secs_f64();
-            for workers in running {
-                workers.stop().await.expect("no delivery is left");
-            }
-            share
-        });
-        report.raw(json!({"what": "work-idle", "store": store, "clients": clients, "core_percent": share}));
-        shares.push(format!("{share:.2} % of a core with {clients}"));
+        Row::new(json!({"what": "work-idle", "clients": clients}), &["core_percent"])
+            .rounds(1)
+            .side(store, || Workers::Two.runtime().block_on(idle_clients(url, server, clients, span)))
+            .measure(report);
     }
-    report.row(format!("idle clients with workers, {store}"), shares.join(", "), String::new(), "flat");
 }
 
-/// The CPU time of these processes and of their children so far. A connection of PostgreSQL is a child, and stays until the
-/// end of the measurement.
-fn ticks(servers: &[u32]) -> f64 {
+async fn idle_clients(url: &str, server: u32, clients: usize, span: Duration) -> Value {
+    let mut running = Vec::new();
+    for _ in 0..clients {
+        running.push(handler(queue(url).await.workers(SLOTS), |_| async {}));
+    }
+    // Each client learns the number of workers with its second report.
+    tokio::time::sleep(span * 5 / 4).await;
+    let (before, clock) = (ticks(server), Instant::now());
+    tokio::time::sleep(span).await;
+    let share = 100.0 * (ticks(server) - before) / TICKS / clock.elapsed().as_secs_f64();
+    for workers in running {
+        workers.stop().await.expect("no delivery is left");
+    }
+    json!({"core_percent": share})
+}
+
+/// The CPU time of this process and of its children so far. A connection of PostgreSQL is a child, and stays until the end
+/// of the measurement.
+fn ticks(server: u32) -> f64 {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats = processes.filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
     let ticks = stats.filter_map(|stat| {
@@ -186,7 +182,7 @@ fn ticks(servers: &[u32]) -> f64 {
         let pid: u32 = stat.split(' ').next()?.parse().ok()?;
         let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let parent: u32 = fields.get(1)?.parse().ok()?;
-        let is_counted = servers.contains(&pid) || servers.contains(&parent);
+        let is_counted = [pid, parent].contains(&server);
         is_counted.then(|| Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?))?
     });
     ticks.sum()

@@ -3,7 +3,7 @@
 use bandog::{Client, Guard, Mutex, RwLock, Semaphore, SharedHold};
 
 /// The kinds that are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Mutex,
     Fair,

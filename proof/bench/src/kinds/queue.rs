@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Commands, Kind, Lock, commands::Log};
 use crate::{
     cycles::Engine,
-    held::cpu_seconds,
+    held::core_percent,
     measure::Workers,
     report::{Report, Wanted},
 };
@@ -113,10 +113,9 @@ struct Idle {
 impl Idle {
     async fn measure(server: &RedisServer, idle: Duration) -> Self {
         let log = Log::start(server);
-        let (cpu, clock) = (cpu_seconds(), Instant::now());
-        tokio::time::sleep(idle).await;
+        let clock = Instant::now();
+        let core_percent = core_percent(idle).await;
         let seconds = clock.elapsed().as_secs_f64();
-        let core_percent = 100.0 * (cpu_seconds() - cpu) / seconds;
         let mut idle = Self { seconds, renewals: 0, places: 0, scripts: 0, core_percent };
         let renew = redis::Script::new(RENEW);
         let keys_a_place = RENEW.rsplit_once(KEYS_A_PLACE).and_then(|(_, rest)| rest.split_once(','));

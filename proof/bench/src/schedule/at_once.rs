@@ -11,10 +11,10 @@ use std::{
 
 use bandog::schedule::{Job, Scheduler};
 use bandog_cron::Time;
-use tokio::{
-    runtime::Builder,
-    time::{Instant as Then, sleep, sleep_until},
-};
+use serde_json::{Value, json};
+use tokio::time::{Instant as Then, sleep, sleep_until};
+
+use crate::measure::Workers;
 
 /// Time from the creation of the jobs until they are due.
 const AHEAD: Duration = Duration::from_secs(3);
@@ -24,10 +24,9 @@ const CHUNK: usize = 128;
 /// The start of each job or task, in microseconds after the instant. The value is 0 until the job or task has started.
 type Begun = Arc<[AtomicU64]>;
 
-/// Runs the jobs. Returns the median delay and the maximum delay, in milliseconds.
-pub(crate) fn jobs(number: usize) -> [f64; 2] {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
-    runtime.block_on(async {
+/// Runs the jobs. Returns the median delay and the delay of the last one.
+pub(crate) fn jobs(number: usize) -> Value {
+    Workers::Two.runtime().block_on(async {
         let (begun, due) = (not_begun(number), SystemTime::now() + AHEAD);
         // The instant is rounded to milliseconds, like the times of jobs.
         let due = SystemTime::from(Time::from(due));
@@ -47,9 +46,8 @@ pub(crate) fn jobs(number: usize) -> [f64; 2] {
 }
 
 /// The same for bare tasks. Other tasks start them, each of which starts 128 bare tasks.
-pub(crate) fn tasks(number: usize) -> [f64; 2] {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
-    runtime.block_on(async {
+pub(crate) fn tasks(number: usize) -> Value {
+    Workers::Two.runtime().block_on(async {
         let (begun, due) = (not_begun(number), Then::now() + AHEAD / 10);
         let make = {
             let begun = Arc::clone(&begun);
@@ -81,7 +79,7 @@ fn record_begin(begun: &[AtomicU64], number: usize, after: Duration) {
 }
 
 /// Waits until all jobs or tasks have begun. It checks rarely, because a check takes CPU time away from them.
-async fn wait_for_all(begun: &[AtomicU64]) -> [f64; 2] {
+async fn wait_for_all(begun: &[AtomicU64]) -> Value {
     loop {
         sleep(Duration::from_millis(500)).await;
         let mut late: Vec<u64> = begun.iter().map(|one| one.load(Relaxed)).collect();
@@ -89,6 +87,7 @@ async fn wait_for_all(begun: &[AtomicU64]) -> [f64; 2] {
             continue;
         }
         late.sort_unstable();
-        return [late[late.len() / 2], late[late.len() - 1]].map(|micros| micros as f64 / 1e3);
+        let [p50, last] = [late[late.len() / 2], late[late.len() - 1]].map(|micros| micros as f64 / 1e3);
+        return json!({"p50_ms": p50, "last_ms": last});
     }
 }

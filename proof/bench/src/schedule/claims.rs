@@ -12,26 +12,27 @@ use std::{
 
 use bandog::schedule::{Job, Run, Scheduler};
 use bandog_testkit::RedisServer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    cycles::Engine,
-    held::cpu_seconds,
-    java::Java,
+    cycles::{Engine, Load},
+    driver::{Row, with},
+    held::core_percent,
+    java::{Java, QUARTZ, SHEDLOCK},
     kinds::Kind,
     measure::Workers,
-    report::{Report, Wanted, median},
+    report::{Report, Wanted},
     sql,
 };
+
+const RATE: &[&str] = &["per_second"];
 
 /// A store with the jobs.
 struct Store<'a> {
     name: &'a str,
-    /// The unit of the server's count.
-    unit: &'a str,
     /// The URL of the store, after a removal of all its data.
     empty: &'a dyn Fn() -> String,
-    /// The number of commands or transactions that the server has executed.
+    /// The number of scripts, transactions (of PostgreSQL) or statements that the server has executed. A run has two swaps.
     calls: &'a (dyn Fn() -> u64 + Sync),
 }
 
@@ -42,114 +43,58 @@ pub(crate) fn measure(report: &mut Report) {
         server.cmd(&["FLUSHALL"]);
         server.url()
     };
-    let store = Store {
-        name: "Redis",
-        unit: "commands a run, which is two swaps",
-        empty: &empty,
-        calls: &|| server.calls("evalsha"),
-    };
-    figures(report, &store, [1, 100, 4000]);
+    let store = Store { name: "Redis", empty: &empty, calls: &|| server.calls("evalsha") };
+    for jobs in [1, 100, 4000] {
+        figures(report, &store, jobs);
+    }
 }
 
 /// On PostgreSQL and MariaDB, beside the jobs of ShedLock and of Quartz. Without the folder of a Java side, that library is
 /// not measured.
 pub(crate) fn measure_on_sql(report: &mut Report, shedlock: Option<&Path>, quartz: Option<&Path>) {
+    let span = report.span;
     for server in &*sql::SERVERS {
-        if let Some(folder) = quartz {
-            of_quartz(report, server, folder);
+        let name = |what: &str| json!({"what": what, "store": server.name()});
+        let url = server.empty_url();
+        server.allow_tables_of_others();
+        let mut java = Java::start(QUARTZ, quartz, &url);
+        // Firings of one node: with its default number of threads, and with more threads and batches.
+        for (threads, batch) in [(10, 1), (25, 25)] {
+            let name = with(name("claims-quartz"), &json!({"threads": threads, "batch": batch}));
+            Row::new(name, RATE)
+                .java(&mut java, |java| json!({"per_second": java.firings(100, threads, batch, span)}))
+                .measure(report);
         }
-        let theirs = shedlock.map(|folder| of_shedlock(report, server, folder));
-        let store = Store {
-            name: server.name(),
-            unit: if server.postgres().is_some() { "transactions a run" } else { "statements a run" },
-            empty: &|| server.empty_url(),
-            calls: &|| server.statements(),
-        };
-        let [_, ours, _] = figures(report, &store, [1, 100, 1000]);
+        drop(java);
+        let url = server.empty_url();
+        server.create_table_of_shedlock();
+        // A job under ShedLock is at least a cycle of its lock and unlock, here over one connection.
+        let shedlock = Row::new(name("claims-shedlock"), RATE)
+            .java(&mut Java::start(SHEDLOCK, shedlock, &url), |java| java.cycles(Kind::Mutex.name(), Load::ALONE, span))
+            .measure(report);
+        let store = Store { name: server.name(), empty: &|| server.empty_url(), calls: &|| server.statements() };
+        let [_, ours, _] = [1, 100, 1000].map(|jobs| figures(report, &store, jobs));
         let figure = format!("runs of 100 jobs a second on {}, beside one job of ShedLock", store.name);
-        report.judge(&figure, Wanted::AtLeast(5.0), theirs.map(|theirs| ours / theirs));
+        let ratio = ours.zip(shedlock.middle(SHEDLOCK.0, "per_second")).map(|(ours, theirs)| ours / theirs);
+        report.judge(&figure, Wanted::AtLeast(5.0), ratio);
     }
 }
 
-/// Cycles of ShedLock's lock and unlock per second, over one connection. A job under ShedLock is at least such a cycle.
-fn of_shedlock(report: &mut Report, server: &sql::Server, folder: &Path) -> f64 {
-    let url = server.empty_url();
-    server.create_table_of_shedlock();
-    let mut java = Java::shedlock(folder, &url);
-    let mut cycles = |span| java.cycles(Kind::Mutex.name(), 1, 1, span).per_second;
-    // Afterwards the JVM has compiled this code.
-    for _ in 0..2 {
-        cycles(Duration::from_secs(1).max(report.span));
-    }
-    let mut figures = Vec::new();
-    for round in 0..report.rounds {
-        let per_second = cycles(report.span);
-        report
-            .raw(json!({"what": "claims-shedlock", "store": server.name(), "round": round, "per_second": per_second}));
-        figures.push(per_second);
-    }
-    let all = median(figures);
-    report.row(
-        format!("lock and unlock of ShedLock, one connection to {}", server.name()),
-        format!("{all:.0}/s"),
-        String::new(),
-        "",
-    );
-    all
+/// The runs of empty jobs per second, each of which is due 1 ms after its last run.
+fn figures(report: &mut Report, store: &Store<'_>, jobs: usize) -> Option<f64> {
+    let span = report.span;
+    let measured =
+        Row::new(json!({"what": "claims", "store": store.name, "jobs": jobs}), &["per_second", "calls_a_run"])
+            .side("one node", || {
+                let url = (store.empty)();
+                Workers::Two.runtime().block_on(runs(span, &url, store.calls, jobs))
+            })
+            .measure(report);
+    measured.middle("one node", "per_second")
 }
 
-/// Firings of one node of Quartz per second: with its default number of threads, and with more threads and batches.
-fn of_quartz(report: &mut Report, server: &sql::Server, folder: &Path) {
-    let url = server.empty_url();
-    server.allow_tables_of_others();
-    let mut java = Java::quartz(folder, &url);
-    // Afterwards the JVM has compiled this code.
-    java.firings(100, 10, 1, Duration::from_secs(2).max(report.span));
-    for (threads, batch) in [(10, 1), (25, 25)] {
-        let mut figures = Vec::new();
-        for round in 0..report.rounds {
-            let per_second = java.firings(100, threads, batch, report.span);
-            report.raw(json!({"what": "claims-quartz", "store": server.name(), "round": round, "threads": threads,
-                "batch": batch, "per_second": per_second}));
-            figures.push(per_second);
-        }
-        report.row(
-            format!(
-                "firings of 100 triggers of Quartz, one node on {}, {threads} threads, at most {batch} at once",
-                server.name()
-            ),
-            format!("{:.0}/s", median(figures)),
-            String::new(),
-            "",
-        );
-    }
-}
-
-/// The runs per second for each number of jobs.
-fn figures(report: &mut Report, store: &Store<'_>, jobs: [usize; 3]) -> [f64; 3] {
-    jobs.map(|jobs| {
-        let (mut figures, mut calls_of_a_run) = (Vec::new(), Vec::new());
-        for round in 0..report.rounds {
-            let url = (store.empty)();
-            let (runs, calls, share) = Workers::Two.runtime().block_on(runs(report, &url, store.calls, jobs));
-            report.raw(json!({"what": "claims", "store": store.name, "round": round, "jobs": jobs,
-                "runs_per_second": runs, "commands_a_run": calls, "core_percent": share}));
-            figures.push(runs);
-            calls_of_a_run.push(calls);
-        }
-        let all = median(figures);
-        report.row(
-            format!("runs of {jobs} empty jobs, each due 1 ms after its last one, one node on {}", store.name),
-            format!("{all:.0}/s"),
-            format!("{:.2} {}", median(calls_of_a_run), store.unit),
-            "",
-        );
-        all
-    })
-}
-
-/// Runs per second, commands per run, and the CPU time of this process in percent of a core.
-async fn runs(report: &Report, url: &str, server_calls: &(dyn Fn() -> u64 + Sync), count: usize) -> (f64, f64, f64) {
+/// Runs per second, calls of the server for each run, and the CPU time of this process in percent of a core.
+async fn runs(span: Duration, url: &str, server_calls: &(dyn Fn() -> u64 + Sync), count: usize) -> Value {
     let client = Engine::OwnThread.connect(url).await;
     let done = Arc::new(AtomicU64::new(0));
     let jobs = (0..count).map(|number| {
@@ -161,12 +106,12 @@ async fn runs(report: &Report, url: &str, server_calls: &(dyn Fn() -> u64 + Sync
     });
     let running = Scheduler::over(&client).pool(count).jobs(jobs).start().await.expect("started");
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let (before, calls, cpu, clock) = (done.load(Relaxed), server_calls(), cpu_seconds(), Instant::now());
-    tokio::time::sleep(report.span).await;
+    let (before, calls, clock) = (done.load(Relaxed), server_calls(), Instant::now());
+    let share = core_percent(span).await;
     let (after, seconds) = (done.load(Relaxed), clock.elapsed().as_secs_f64());
-    let (calls, share) = (server_calls() - calls, 100.0 * (cpu_seconds() - cpu) / seconds);
+    let calls = server_calls() - calls;
     running.stop().await.expect("stopped");
     client.close().await.expect("closed");
     let runs = (after - before) as f64;
-    (runs / seconds, calls as f64 / runs, share)
+    json!({"per_second": runs / seconds, "calls_a_run": calls as f64 / runs, "core_percent": share})
 }

@@ -1,18 +1,17 @@
 //! Very many jobs of one process: a million jobs that wait, and 100,000 jobs that are due at the same instant.
 
-use std::{
-    process::Command,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, Instant, SystemTime};
 
 use bandog::schedule::{Job, Run, Scheduler};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::at_once as due;
 use crate::{
-    held::{cpu_seconds, resident},
+    again::Again,
+    driver::Row,
+    held::{core_percent, resident},
     measure::Workers,
-    report::{Report, Size, median},
+    report::{Report, Size, Wanted},
 };
 
 /// Number of waiting jobs, and the duration of the measurement while none is due.
@@ -22,40 +21,21 @@ fn waiting_jobs(size: Size) -> (usize, Duration) {
 
 /// Measures a million waiting jobs, in a new process that has used no other memory before.
 pub(crate) fn million(report: &mut Report) {
-    let program = std::env::current_exe().expect("this program has a path");
-    let figure = |name: &str, one: &Value| one[name].as_f64().expect("a figure");
     let (number, idle) = waiting_jobs(report.size);
-    let (mut sizes, mut peaks, mut loads, mut shares) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for round in 0..report.rounds.min(3) {
-        let output = Command::new(&program)
-            .arg("--load")
-            .args(report.size.pick(None, Some("--short")))
-            .output()
-            .expect("this program starts again");
-        let one: Value = serde_json::from_slice(&output.stdout).expect("the figures");
-        sizes.push(figure("resident_mib", &one));
-        peaks.push(figure("peak_mib", &one));
-        loads.push(figure("loaded_s", &one));
-        shares.push(figure("idle_core_percent", &one));
-        report.raw(json!({"what": "jobs that wait", "round": round, "jobs": number, "figures": one}));
-    }
-    let ours = format!(
-        "{:.0} MiB ({:.0} at most), loaded in {:.2} s, idle {:.2} % of a core",
-        median(sizes),
-        median(peaks),
-        median(loads),
-        median(shares)
-    );
-    report.row(
-        format!("{number} jobs of one process, cron expressions of 3,600 kinds"),
-        ours,
-        format!("nothing due for {} s", idle.as_secs_f64()),
-        "≤ 300 MiB, ≤ 3 s, ≤ 1 %",
-    );
+    let size = report.size.pick("full", "short");
+    let name = json!({"what": "jobs that wait", "jobs": number, "expressions": 3_600, "idle_s": idle.as_secs_f64()});
+    Row::new(name, &["resident_mib", "peak_mib", "loaded_s", "idle_core_percent"])
+        .rounds(report.rounds.min(3))
+        .side("one process", || serde_json::from_str(&Again::start(&["load", size]).output()).expect("the figures"))
+        .wanted("resident_mib", [Some(Wanted::AtMost(300.0))])
+        .wanted("loaded_s", [Some(Wanted::AtMost(3.0))])
+        .wanted("idle_core_percent", [Some(Wanted::AtMost(1.0))])
+        .measure(report);
 }
 
 /// The main function of the process that the function `million` starts.
-pub(crate) fn load(size: Size) {
+pub(crate) fn load(size: &str) {
+    let size = if size == "short" { Size::Short } else { Size::Full };
     let (number, idle) = waiting_jobs(size);
     let figures = Workers::Two.runtime().block_on(async {
         let start = Instant::now();
@@ -68,9 +48,7 @@ pub(crate) fn load(size: Size) {
         // `idle` returns after all jobs are in the agenda.
         running.idle().await;
         let loaded = start.elapsed();
-        let (cpu, clock) = (cpu_seconds(), Instant::now());
-        tokio::time::sleep(idle).await;
-        let share = 100.0 * (cpu_seconds() - cpu) / clock.elapsed().as_secs_f64();
+        let share = core_percent(idle).await;
         json!({"resident_mib": mib(resident("VmRSS:")), "peak_mib": mib(resident("VmHWM:")),
             "loaded_s": loaded.as_secs_f64(), "idle_core_percent": share})
     });
@@ -89,22 +67,13 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Measures jobs that are due at the same instant. The first round is reported separately, because in this round the
-/// process has to allocate its memory.
+/// Measures jobs that are due at the same instant, beside bare tasks. In the first round, the process has to allocate its
+/// memory.
 pub(crate) fn at_once(report: &mut Report) {
     let number = report.size.pick(100_000, 1_000);
-    let rounds: Vec<_> = (0..report.rounds).map(|_| [due::jobs(number), due::tasks(number)]).collect();
-    for (round, [jobs, tasks]) in rounds.iter().enumerate() {
-        report.raw(json!({"what": "at once", "round": round, "number": number, "jobs_p50_ms": jobs[0],
-            "jobs_last_ms": jobs[1], "tasks_last_ms": tasks[1]}));
-    }
-    let middle = |figure: fn(&[[f64; 2]; 2]) -> f64| median(rounds.iter().map(figure).collect());
-    let (p50, last, floor) = (middle(|round| round[0][0]), middle(|round| round[0][1]), middle(|round| round[1][1]));
-    let first = rounds[0][0][1];
-    report.row(
-        format!("{number} jobs of one process, due at the same instant"),
-        format!("the last begins after {last:.0} ms, half of them after {p50:.0} ms; the first time {first:.0} ms"),
-        format!("bare tasks: the last after {floor:.0} ms"),
-        "≤ 150 ms",
-    );
+    Row::new(json!({"what": "at once", "number": number}), &["last_ms", "p50_ms"])
+        .side("jobs", || due::jobs(number))
+        .wanted("last_ms", [Some(Wanted::AtMost(150.0))])
+        .beside("bare tasks", || due::tasks(number))
+        .measure(report);
 }

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use bandog::schedule::{Job, Run, Scheduler};
 use bandog_testkit::RedisServer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     cycles::Engine,
-    held::{cpu_seconds, resident},
+    driver::Row,
+    held::{core_percent, resident},
     measure::Workers,
     report::Report,
     scale::processed,
@@ -21,38 +22,33 @@ const SHORT: Duration = Duration::from_millis(200);
 pub(crate) fn measure(report: &mut Report) {
     let span = report.size.pick(SPAN, SHORT);
     for jobs in [1, 100, report.size.pick(10_000, 1_000)] {
-        let server = RedisServer::start();
-        let (bytes, share, rate) = Workers::Two.runtime().block_on(node(&server, jobs, span));
-        let on_server = used(&server) as f64 / jobs as f64;
-        report.raw(json!({"what": "idle node", "jobs": jobs, "bytes_each": bytes, "core_percent": share,
-            "commands_per_second": rate, "server_bytes_each": on_server}));
-        let memory =
-            if jobs < 1000 { String::new() } else { format!("{bytes:.0} bytes a job here, {on_server:.0} in Redis") };
-        report.row(
-            format!("a node with {jobs} cluster jobs, none due"),
-            format!("{share:.2} % of a core, {rate:.1} commands/s"),
-            memory,
-            "",
-        );
+        let shown = &["core_percent", "commands_per_second", "bytes_each", "server_bytes_each"];
+        Row::new(json!({"what": "idle node", "jobs": jobs}), shown)
+            .rounds(1)
+            .side("on Redis", || {
+                let server = RedisServer::start();
+                let mut figures = Workers::Two.runtime().block_on(node(&server, jobs, span));
+                figures["server_bytes_each"] = json!(used(&server) as f64 / jobs as f64);
+                figures
+            })
+            .measure(report);
     }
 }
 
-/// Bytes per job, CPU time in percent of a core, and commands per second.
-async fn node(server: &RedisServer, count: usize, span: Duration) -> (f64, f64, f64) {
+/// The cost of a node with jobs that are not due.
+async fn node(server: &RedisServer, count: usize, span: Duration) -> Value {
     let client = Engine::OwnThread.connect(&server.url()).await;
     let before = resident("VmRSS:");
     let jobs = (0..count).map(|number| Job::cron(format!("job-{number}"), "0 0 0 1 1 ? 2099").run(async |_: Run| ()));
     let running = Scheduler::over(&client).jobs(jobs).start().await.expect("started");
     running.idle().await;
     let bytes = resident("VmRSS:").saturating_sub(before) as f64 / count as f64;
-    let (commands, cpu, clock) = (processed(server), cpu_seconds(), Instant::now());
-    tokio::time::sleep(span).await;
-    let seconds = clock.elapsed().as_secs_f64();
-    let share = 100.0 * (cpu_seconds() - cpu) / seconds;
-    let rate = (processed(server) - commands) as f64 / seconds;
+    let (commands, clock) = (processed(server), Instant::now());
+    let share = core_percent(span).await;
+    let rate = (processed(server) - commands) as f64 / clock.elapsed().as_secs_f64();
     running.stop().await.expect("stopped");
     client.close().await.expect("closed");
-    (bytes, share, rate)
+    json!({"bytes_each": bytes, "core_percent": share, "commands_per_second": rate})
 }
 
 /// Memory that the server uses for its data, in bytes.

@@ -1,8 +1,6 @@
 //! The time until another node takes over the run of a node that was killed or stopped.
 
 use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Child, Command, Stdio},
     sync::Mutex,
     time::{Duration, Instant},
 };
@@ -13,6 +11,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::{
+    again::{Again, input_ends},
     cycles::Engine,
     measure::Workers,
     report::{Report, quantile},
@@ -53,7 +52,8 @@ pub(crate) fn measure(report: &mut Report) {
 }
 
 async fn take_over(url: &str, end: End, number: u32) -> f64 {
-    let mut node = Node::start(url);
+    let mut node = Again::start(&["node", url]);
+    node.wait_for("began");
     let client = Engine::OwnThread.connect(url).await;
     let (began, mut begins) = mpsc::unbounded_channel();
     let running = Scheduler::over(&client).job(job(move |run| _ = began.send((Instant::now(), run.attempt())))).start();
@@ -62,7 +62,10 @@ async fn take_over(url: &str, end: End, number: u32) -> f64 {
     tokio::time::sleep(Duration::from_secs(1) + LEASE / 3 / TRIES * number).await;
     assert!(begins.is_empty(), "this node took the run over too early");
     let start = Instant::now();
-    node.end(end);
+    match end {
+        End::Killed => node.kill(),
+        End::Stopped => node.stop(),
+    }
     let (at, attempt) = begins.recv().await.expect("the job runs here");
     assert_eq!(attempt, 2, "the run is not the second attempt of the same run");
     drop(running);
@@ -81,38 +84,6 @@ fn job(began: impl Fn(&Run) + Send + Sync + 'static) -> Job {
     })
 }
 
-/// A node in its own process.
-struct Node(Child);
-
-impl Node {
-    fn start(url: &str) -> Self {
-        let program = std::env::current_exe().expect("this program has a path");
-        let mut command = Command::new(program);
-        command.args(["--node", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("this program starts again");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("the node has an output");
-        BufReader::new(out).read_line(&mut line).expect("the node prints that the run has begun");
-        assert_eq!(line, "began\n");
-        Self(child)
-    }
-
-    fn end(&mut self, end: End) {
-        match end {
-            End::Killed => self.0.kill().expect("killed"),
-            End::Stopped => drop(self.0.stdin.take()),
-        }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // The process might have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The main function of the first node's process: it begins the run, and stops when its standard input ends.
 pub(crate) fn run_node(url: &str) {
     Workers::Two.runtime().block_on(async {
@@ -125,8 +96,7 @@ pub(crate) fn run_node(url: &str) {
             }
         };
         let running = Scheduler::over(&client).drain(Duration::ZERO).job(job(say)).start().await.expect("started");
-        let end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
-        end.await.expect("no panic").expect("an input");
+        input_ends().await;
         running.stop().await.expect("stopped");
         client.close().await.expect("closed");
     });

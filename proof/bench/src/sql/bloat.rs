@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{DATABASE, SERVERS};
 use crate::{
     cycles::Engine,
-    held::{self, cpu_seconds},
+    held::{self, core_percent},
     kinds::Kind,
     measure::Workers,
     report::{Report, Wanted},
@@ -56,9 +56,8 @@ pub(crate) fn bloat(report: &mut Report) {
         // A rewrite of the table removes what the claims and other parts have left.
         server.sql(DATABASE, "vacuum full bandog.bandog_lease");
         tokio::time::sleep(STATISTICS).await;
-        let (before, cpu) = (Table::of(server), cpu_seconds());
-        tokio::time::sleep(span).await;
-        let share = 100.0 * (cpu_seconds() - cpu) / span.as_secs_f64();
+        let before = Table::of(server);
+        let share = core_percent(span).await;
         let after = Table::of(server);
         let lost = guards.iter().filter(|guard| guard.is_lost()).count();
         drop(guards);

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable as _};
 use tokio::sync::Mutex;
 
+use crate::floor::ByHand;
+
 const TABLE: &str = include_str!("mariadb_table.sql");
 const CLAIM: &str = include_str!("mariadb_claim.sql");
 const RELEASE: &str = include_str!("mariadb_release.sql");
@@ -24,8 +26,10 @@ impl Floor {
         }
         Self(all)
     }
+}
 
-    pub(super) async fn cycle(&self, task: usize, name: &str) {
+impl ByHand for Floor {
+    async fn cycle(&self, task: usize, name: &str) {
         static CYCLES: AtomicU64 = AtomicU64::new(0);
         let mut connection = self.0[task % self.0.len()].lock().await;
         let owner = format!("00000000-0000-8000-8000-000000000000:{}", CYCLES.fetch_add(1, Relaxed));

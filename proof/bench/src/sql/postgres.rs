@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio_postgres::{Client, NoTls, Statement};
 
+use crate::floor::ByHand;
+
 const TABLE: &str = include_str!("postgres_table.sql");
 const CLAIM: &str = include_str!("postgres_claim.sql");
 const RELEASE: &str = include_str!("postgres_release.sql");
@@ -24,8 +26,10 @@ impl Floor {
         }
         Self(all)
     }
+}
 
-    pub(super) async fn cycle(&self, task: usize, name: &str) {
+impl ByHand for Floor {
+    async fn cycle(&self, task: usize, name: &str) {
         static CYCLES: AtomicU64 = AtomicU64::new(0);
         let (client, claim, release) = &self.0[task % self.0.len()];
         let owner = format!("00000000-0000-8000-8000-000000000000:{}", CYCLES.fetch_add(1, Relaxed));
