@@ -40,7 +40,7 @@ async fn release_all(backend: &ZooKeeper, claims: &[Claim]) -> Vec<Released> {
     let answers = soon(backend.apply(&steps)).await;
     let released = answers.into_iter().map(|answer| match answer.unwrap() {
         Answer::Released(released) => released,
-        other => panic!("{other:?}"),
+        Answer::Claimed(verdict) => panic!("{verdict:?}"),
     });
     released.collect()
 }

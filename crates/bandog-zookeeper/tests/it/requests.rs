@@ -33,7 +33,7 @@ pub(crate) fn received(server: &ZooKeeperServer) -> u32 {
 pub(crate) async fn apply(backend: &impl Leases, claim: &Claim) -> Verdict {
     match backend.apply(&[Step::Claim(claim.clone())]).await.remove(0).unwrap() {
         Answer::Claimed(verdict) => verdict,
-        other => panic!("{other:?}"),
+        Answer::Released(released) => panic!("{released:?}"),
     }
 }
 
