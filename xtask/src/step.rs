@@ -21,6 +21,9 @@ pub(crate) fn headline(what: &str) {
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
+    // A task builds much and changes little of it afterwards: incremental builds would cost time, and double the folder
+    // `target`.
+    command.env("CARGO_INCREMENTAL", std::env::var_os("CARGO_INCREMENTAL").unwrap_or_else(|| "0".into()));
     command
 }
 

@@ -69,9 +69,6 @@ pub(crate) struct TestProgram {
 pub(crate) fn build(what: &str, cargo: &mut Command) -> Result<Option<Vec<TestProgram>>, Fault> {
     let mut programs = Vec::new();
     cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
-    // A run of tests builds much and changes little of it afterwards: incremental builds would cost time, and double the
-    // folder `target`.
-    cargo.env("CARGO_INCREMENTAL", env::var_os("CARGO_INCREMENTAL").unwrap_or_else(|| "0".into()));
     let built = step::read(what, cargo, |line| programs.extend(TestProgram::of(line)))?;
     Ok(built.then_some(programs))
 }
