@@ -1,5 +1,7 @@
 //! One step of a task: a headline and a program.
 
+use std::env;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +11,7 @@ use crate::fault::Fault;
 /// Enters the root of the workspace, because every path in a task is relative to it.
 pub(crate) fn enter_root() -> Result<(), Fault> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    std::env::set_current_dir(&root).map_err(|error| Fault::failed(format!("cannot enter {}: {error}", root.display())))
+    env::set_current_dir(&root).map_err(|error| Fault::failed(format!("cannot enter {}: {error}", root.display())))
 }
 
 /// Prints on standard error which step begins, as cargo does.
@@ -19,12 +21,19 @@ pub(crate) fn headline(what: &str) {
 
 /// The cargo that started this program, so that each step uses the same toolchain.
 pub(crate) fn cargo(args: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
-    // A task builds much and changes little of it afterwards: incremental builds would cost time, and double the folder
-    // `target`.
-    command.env("CARGO_INCREMENTAL", std::env::var_os("CARGO_INCREMENTAL").unwrap_or_else(|| "0".into()));
+    command.env(INCREMENTAL, incremental());
     command
+}
+
+/// The environment variable that turns incremental builds on and off.
+pub(crate) const INCREMENTAL: &str = "CARGO_INCREMENTAL";
+
+/// Its value for each cargo of a task, unless the user has set it: off. A task builds much and changes little of it
+/// afterwards, so incremental builds would cost time, and double the folder `target`.
+pub(crate) fn incremental() -> OsString {
+    env::var_os(INCREMENTAL).unwrap_or_else(|| "0".into())
 }
 
 /// The same cargo in the workspace of the long proofs.

@@ -182,7 +182,8 @@ impl TestProgram {
         let program = cargo.get_program().into();
         let folder = env::current_dir().map_err(|error| Fault::failed(format!("cannot find the root: {error}")))?;
         let args = cargo.args(["--quiet"]).get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        Ok(Self { name: DOCTESTS.to_owned(), package: String::new(), program, folder, args, variables: Vec::new() })
+        let variables = vec![(step::INCREMENTAL, step::incremental().into())];
+        Ok(Self { name: DOCTESTS.to_owned(), package: String::new(), program, folder, args, variables })
     }
 
     /// The package and the target, such as `bandog-redis laws`.
