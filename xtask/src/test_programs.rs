@@ -178,10 +178,10 @@ impl TestProgram {
 
     /// A run of doctests with these arguments of cargo.
     pub(crate) fn doctests(args: &[&str]) -> Result<Self, Fault> {
-        let mut cargo = step::cargo(args);
+        let cargo = step::cargo(args);
         let program = cargo.get_program().into();
         let folder = env::current_dir().map_err(|error| Fault::failed(format!("cannot find the root: {error}")))?;
-        let args = cargo.args(["--quiet"]).get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let args = cargo.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
         let variables = vec![(step::INCREMENTAL, step::incremental().into())];
         Ok(Self { name: DOCTESTS.to_owned(), package: String::new(), program, folder, args, variables })
     }
