@@ -64,14 +64,14 @@ pub(crate) fn full(java: bool, record: bool) -> Result<(), Fault> {
 /// Without a revision, the changes since the recorded run of all tests. With `list`, prints the tests and runs nothing.
 pub(crate) fn since(revision: Option<&str>, java: bool, list: bool) -> Result<(), Fault> {
     let recorded = record::read()?;
-    let Some(revision) = revision.or(recorded.commit()) else {
-        return Err(Fault::failed(format!("{} has no run of all tests; name a revision", record::FILE)));
+    let scope = match revision.or(recorded.commit()) {
+        Some(revision) => since::scope(revision)?,
+        None => Scope::All(format!("{} has no run of all tests", record::FILE)),
     };
-    let scope = since::scope(revision)?;
-    match &scope {
-        Scope::All(why) => step::headline(&format!("all tests: {why}")),
-        Scope::Some(targets) => step::headline(&format!("{} test targets of the changes since {revision}", targets.len())),
-    }
+    step::headline(&match &scope {
+        Scope::All(why) => format!("all tests: {why}"),
+        Scope::Some(targets) => format!("{} targets of tests that the changes can affect", targets.len()),
+    });
     if list {
         print!("{}", recorded.listed(&scope));
         return Ok(());
