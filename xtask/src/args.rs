@@ -49,6 +49,13 @@ pub(crate) enum Task {
         #[arg(long)]
         record: bool,
     },
+    /// Check the formatting and the rules of the project, and run the tests that the changes since the branch upstream can
+    /// affect.
+    PrePush {
+        /// Make git do so before each push, with a hook; check nothing now.
+        #[arg(long)]
+        install: bool,
+    },
     /// Check formatting, clippy and docs, which a change must pass in addition to the tests.
     Check,
     /// Check what a release needs in addition to the tests, and create its files; without `--dry-run`, print what to do.
@@ -181,6 +188,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask test              all tests; installs redis-server if this is allowed
   cargo xtask test --embedded   the tests that need no server
   cargo xtask test --since main the tests that the changes since main can affect
+  cargo xtask pre-push --install check each push before it leaves
   cargo xtask prove             the long proofs, in some minutes
   cargo xtask storm redis       a million calls on Redis under faults, checked
   cargo xtask compare --old OLD all kinds of locks beside Redisson, Curator and an older build

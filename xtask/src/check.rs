@@ -5,12 +5,7 @@ use crate::{step, tools};
 
 /// Runs the checks, the fast ones first. The first failure ends the run.
 pub(crate) fn run() -> Result<(), Fault> {
-    tools::ensure_component("fmt", "rustfmt")?;
-    step::run("formatting", &mut step::cargo(&["fmt", "--all", "--check"]))?;
-    step::run(
-        "formatting of the long proofs",
-        &mut step::cargo(&["fmt", "--all", "--check", "--manifest-path", "proof/Cargo.toml"]),
-    )?;
+    formatting()?;
     tools::ensure_component("clippy", "clippy")?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("clippy", &mut step::cargo(&clippy))?;
@@ -21,4 +16,12 @@ pub(crate) fn run() -> Result<(), Fault> {
     step::run("clippy of the tests with a browser and with Java", &mut step::cargo(&excluded))?;
     let docs = ["doc", "--workspace", "--no-deps", "--locked"];
     step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Checks the formatting of both workspaces.
+pub(crate) fn formatting() -> Result<(), Fault> {
+    tools::ensure_component("fmt", "rustfmt")?;
+    step::run("formatting", &mut step::cargo(&["fmt", "--all", "--check"]))?;
+    let proofs = ["fmt", "--all", "--check", "--manifest-path", "proof/Cargo.toml"];
+    step::run("formatting of the long proofs", &mut step::cargo(&proofs))
 }

@@ -13,6 +13,7 @@ mod interop;
 mod laws;
 mod measure;
 mod page;
+mod pre_push;
 mod promises;
 mod record;
 mod release;
@@ -47,6 +48,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Test { since: Some(revision), java, list, .. } => test::since(revision.as_deref(), java, list),
         Task::Test { java, record, .. } => test::full(java, record),
         Task::Prove { record } => test::prove(record),
+        Task::PrePush { install } => pre_push::run(install),
         Task::Check => check::run(),
         Task::Release { dry_run, json, steps } => release::run(dry_run, json, &steps),
         Task::Deb { attempt } => deb::run(attempt),

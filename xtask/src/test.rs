@@ -191,7 +191,8 @@ impl Run {
     /// Builds and runs the tests of these targets.
     fn some(&mut self, targets: &Targets, java: bool) -> Result<(), Fault> {
         let (documented, tested): (Targets, Targets) = targets.iter().cloned().partition(|(_, target)| target == DOC);
-        let Some(mut programs) = test_programs::build("building the tests", step::cargo(&of(&tested)).args(kinds(&tested)))?
+        let Some(mut programs) =
+            test_programs::build("building the tests", step::cargo(&of(&tested)).args(kinds(&tested)))?
         else {
             self.succeeded = false;
             return Ok(());
