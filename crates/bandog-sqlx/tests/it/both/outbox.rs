@@ -131,11 +131,13 @@ async fn a_transaction_commits_nothing_for_an_element_that_is_lost() {
 /// The transactions of a handler and of a push stay open for several leases. Other elements are done once meanwhile.
 #[tokio::test]
 async fn an_open_transaction_delays_only_its_own_elements() {
-    const OTHERS: usize = 40;
+    const OTHERS: u32 = 40;
+    /// Lease of an element. A worker keeps it also on a loaded machine.
+    const LEASE: Duration = Duration::from_secs(2);
     let database = Database::new();
     let (queue, url) = (orders(&database).await, database.url());
     let (gate, attempts) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
-    let running = queue.workers(4).lease(Duration::from_secs(1)).run({
+    let running = queue.workers(4).lease(LEASE).run({
         let (gate, attempts) = (gate.clone(), attempts.clone());
         move |order: Delivery<String>| {
             let (gate, attempts, url) = (gate.clone(), attempts.clone(), url.clone());
@@ -164,12 +166,11 @@ async fn an_open_transaction_delays_only_its_own_elements() {
     for number in 0..OTHERS {
         queue.push(&format!("{number:02}")).await.unwrap();
         // The queue has no end of it while the others go on, for three leases at least.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(3 * LEASE / OTHERS).await;
     }
-    let one = Duration::from_secs(1);
-    assert!(begun.elapsed() > 3 * one);
+    assert!(begun.elapsed() > 3 * LEASE);
     eventually_async(SOON, async || queue.status().await.unwrap().counts.values().sum::<u64>() == 1).await;
-    assert_eq!(attempts.load(SeqCst) as usize, OTHERS + 1, "each was delivered once");
+    assert_eq!(attempts.load(SeqCst), OTHERS + 1, "each was delivered once");
     tx.commit().await.unwrap();
     gate.add_permits(1);
     assert_eq!(second.await.unwrap().unwrap().id, first);
@@ -178,7 +179,7 @@ async fn an_open_transaction_delays_only_its_own_elements() {
     let mut expected: Vec<String> = (0..OTHERS).map(|number| format!("{number:02}")).collect();
     expected.extend(["mail".to_owned(), "slow".to_owned()]);
     assert_eq!(database.writes(), expected.join(" "));
-    assert_eq!(attempts.load(SeqCst) as usize, OTHERS + 2);
+    assert_eq!(attempts.load(SeqCst), OTHERS + 2);
 }
 
 #[tokio::test]
