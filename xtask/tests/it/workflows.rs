@@ -115,10 +115,11 @@ pub(crate) fn wrong(command: &str) -> Option<String> {
     (!other.is_empty()).then(|| format!("no option {other:?}"))
 }
 
-/// The names of the tasks.
+/// The names of the tasks: `PrePush` is `pre-push`.
 fn tasks(source: &str) -> BTreeSet<String> {
     let variants = source.split_once("enum Task {").unwrap().1.split("\n}").next().unwrap();
     let variants = variants.lines().filter_map(|line| line.strip_prefix("    "));
     let names = variants.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
-    names.map(|line| line.trim_end_matches([' ', '{', ',']).to_lowercase()).collect()
+    let dashed = |c: char| c.is_ascii_uppercase().then_some('-').into_iter().chain([c.to_ascii_lowercase()]);
+    names.map(|line| line.trim_end_matches([' ', '{', ',']).chars().flat_map(dashed).skip(1).collect()).collect()
 }
