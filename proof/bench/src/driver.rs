@@ -170,10 +170,11 @@ pub(crate) fn with(mut object: Value, more: &Value) -> Value {
     object
 }
 
+/// Adds the ratios of these figures to those of the reference, unless they are zero.
 fn add_ratios(sample: &mut Value, reference: &Value, figures: &[&str]) {
     for (figure, other) in reference.as_object().into_iter().flatten() {
         let (Some(ours), Some(other)) = (sample[figure].as_f64(), other.as_f64()) else { continue };
-        if figures.is_empty() || figures.contains(&figure.as_str()) {
+        if other != 0.0 && (figures.is_empty() || figures.contains(&figure.as_str())) {
             sample[format!("{figure}_ratio")] = json!(ours / other);
         }
     }
@@ -184,12 +185,10 @@ fn words(field: &str) -> String {
 }
 
 fn number(figure: f64) -> String {
-    let digits = if figure >= 100.0 {
-        0
-    } else if figure >= 0.1 {
-        2
-    } else {
-        4
+    let digits = match figure {
+        _ if figure >= 100.0 || figure == 0.0 => 0,
+        _ if figure >= 0.1 => 2,
+        _ => 4,
     };
     format!("{figure:.digits$}")
 }
