@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use bandog_conformance::wrap::Counting;
 use bandog_core::{Answer, ErrorKind, Inspect, Leases, Level, Released, Renewal, Step};
-use bandog_sql::{Sql, SqlOptions};
+use bandog_sql::Sql;
 use bandog_sync::Client;
 use bandog_testkit::eventually_async;
 use tokio::task::spawn_blocking;
 
-use super::{Database, Place, SOON, claim, open, release, renew, take, terminal::Terminal, try_take};
+use super::{Database, Place, SOON, claim, open, open_with, release, renew, take, terminal::Terminal, try_take};
 
 /// A mode, and how a session by hand takes the lock `k`.
 pub(crate) struct Mode {
@@ -155,7 +155,7 @@ pub(crate) async fn a_guard_is_lost_with_its_session<D: Database>() {
 /// The number of connections limits the number of locks. A further claim fails with words, and others go on.
 pub(crate) async fn the_number_of_connections_is_limited<D: Database>() {
     in_both_modes::<D>(async |hand| {
-        let store = open(&format!("{}&connections=2", hand.url()));
+        let store = open_with(&format!("{}&connections=2", hand.url()), Duration::from_secs(4));
         let claims = ["a", "b", "c"].map(claim);
         take(&store, &claims[0]).await;
         take(&store, &claims[1]).await;
@@ -173,8 +173,7 @@ pub(crate) async fn the_number_of_connections_is_limited<D: Database>() {
 /// so it must not be a grant.
 pub(crate) async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant<D: Database>() {
     in_both_modes::<D>(async |hand| {
-        let options = SqlOptions::from_url(&format!("{}&connections=1", hand.url())).unwrap();
-        let store = Sql::new(options.timeout(Duration::from_secs(6))).unwrap();
+        let store = open_with(&format!("{}&connections=1", hand.url()), Duration::from_secs(6));
         let [ours, next] = [(); 2].map(|()| claim("k"));
         let [first, second] = [(); 2].map(|()| claim("other"));
         take(&store, &ours).await;

@@ -376,7 +376,12 @@ impl<D: Database> Hand<D> {
 
 /// A backend. Its timeout is long, because the machine might be busy with other tests.
 pub(crate) fn open(url: &str) -> Sql {
-    Sql::new(SqlOptions::from_url(url).unwrap().timeout(Duration::from_secs(10))).unwrap()
+    open_with(url, Duration::from_secs(10))
+}
+
+/// A backend with this timeout, for which a test waits.
+pub(crate) fn open_with(url: &str, timeout: Duration) -> Sql {
+    Sql::new(SqlOptions::from_url(url).unwrap().timeout(timeout)).unwrap()
 }
 
 /// A claim by a new client.

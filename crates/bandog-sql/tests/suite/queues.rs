@@ -9,10 +9,10 @@ use bandog_core::{
         SettleEnd, Settled, Take, TakeId, Taken, WorkerRow,
     },
 };
-use bandog_sql::{Sql, SqlOptions};
+use bandog_sql::Sql;
 use bandog_testkit::{SqlServer, eventually_async};
 
-use super::{Database, Place, SOON, claim, open, take};
+use super::{Database, Place, SOON, claim, open, open_with, take};
 
 /// A time that does not pass in a test.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -117,7 +117,7 @@ pub(crate) async fn calls_without_answers_can_be_repeated<D: Database>() {
     let place = Place::<D>::new();
     let wire = place.server.wire();
     let url = SqlServer::<D>::url_at(wire.port(), &place.database);
-    let store = Sql::new(SqlOptions::from_url(&url).unwrap().timeout(Duration::from_secs(1))).unwrap();
+    let store = open_with(&url, Duration::from_secs(1));
     let queue = Queue::of(&store);
     let once = OnceId { id: "once".into(), window: HOUR };
     let all = [

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use bandog_core::{Key, Notifier, Records, Swap};
-use bandog_sql::{Sql, SqlOptions};
 use bandog_sync::Client;
 use bandog_testkit::{MariaDb, MariaDbServer, eventually_async};
 use mysql_async::prelude::Queryable;
 
 use super::SERVER;
-use crate::suite::{Database, SOON, open, polls::claims_are_answered_by_polls};
+use crate::suite::{Database, SOON, open, open_with, polls::claims_are_answered_by_polls};
 
 /// Hand-offs in a row, of which the median counts.
 const HANDOFFS: usize = 9;
@@ -54,7 +53,7 @@ async fn a_lock_that_was_held_briefly_is_handed_over_soon() {
 async fn a_poll_that_is_not_answered_is_given_up() {
     let (database, wire) = (SERVER.new_database(), SERVER.wire());
     let url = MariaDbServer::url_at(wire.port(), &database);
-    let store = Sql::new(SqlOptions::from_url(&url).unwrap().timeout(Duration::from_secs(5))).unwrap();
+    let store = open_with(&url, Duration::from_secs(5));
     let subscription = store.subscribe_record(&Key::new("k").unwrap(), Notifier::new(|| {})).await.unwrap();
     let before = wire.accepted();
     wire.drop_replies(true);

@@ -5,9 +5,10 @@ use std::time::Duration;
 use bandog_core::{Inspect, Key, Pattern, Records, Swap, Swapped};
 use bandog_sync::Client;
 use bandog_testkit::{MariaDb, MariaDbServer, eventually_async};
+use futures_util::future::join_all;
 use mysql_async::{Conn, prelude::Queryable};
 
-use crate::suite::{Database, SOON, claim, connections, open, renew, take};
+use crate::suite::{Database, SOON, claim, connections, open, open_with, renew, take};
 
 /// The ttl of the holds.
 const TTL: Duration = Duration::from_secs(2);
@@ -30,40 +31,45 @@ const MEANINGS: &str = "set global transaction isolation level serializable;
         global init_connect = 'set autocommit = 0, time_zone = ''+05:00'', sql_mode = ''ANSI''';
     set global /*M! tx_read_only *//*!80000 transaction_read_only */ = 1";
 
+/// Modes of the server. The layouts have them in turn.
 const MODES: [&str; 2] = ["", "ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,TRADITIONAL"];
 
-/// A server, and a session of it that its later settings do not reach.
-async fn server() -> (MariaDbServer, String, Conn) {
-    let server = MariaDbServer::start();
-    let database = server.new_database();
-    server.sql(&database, "create table tb_lock (lockname varchar(64) not null primary key)");
-    let hand = MariaDb::connect(&server, &database).await;
-    (server, database, hand)
+/// The URL of a new database for each layout, and a session that later settings of the server do not reach.
+async fn places(server: &MariaDbServer) -> Vec<(String, Conn)> {
+    let mut places = Vec::new();
+    for layout in LAYOUTS {
+        let database = server.new_database();
+        server.sql(&database, MariaDb::ROWS);
+        let hand = MariaDb::connect(server, &database).await;
+        places.push((format!("{}{layout}", server.url(&database)), hand));
+    }
+    places
 }
 
 // Promise: MY27
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_the_server_end_no_hold() {
-    let (server, database, mut hand) = server().await;
+    let server = MariaDbServer::start();
+    let mut places = places(&server).await;
     server.sql("mysql", LIMITS);
-    for layout in LAYOUTS {
-        expect_locks(&format!("{}{layout}", server.url(&database)), &mut hand).await;
-    }
+    join_all(places.iter_mut().map(expect_locks)).await;
 }
 
 // Promise: MY27
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_that_change_the_meaning_of_statements_do_not_matter() {
-    let (server, database, mut hand) = server().await;
-    for (layout, mode) in LAYOUTS.into_iter().zip(MODES.into_iter().cycle()) {
+    let server = MariaDbServer::start();
+    let mut places = places(&server).await;
+    for (turn, mode) in MODES.into_iter().enumerate() {
         server.sql("mysql", &format!("set global sql_mode = '{mode}'; {MEANINGS}"));
-        expect_locks(&format!("{}{layout}", server.url(&database)), &mut hand).await;
+        join_all(places.iter_mut().skip(turn).step_by(MODES.len()).map(expect_locks)).await;
         server.sql("mysql", "set global max_join_size = default, global sql_select_limit = default");
     }
 }
 
 /// A lock is held for several ttls and waited for, several locks are listed, and a record is swapped.
-async fn expect_locks(url: &str, hand: &mut Conn) {
+async fn expect_locks((url, hand): &mut (String, Conn)) {
+    let url = url.as_str();
     let client = || Client::options().watchdog(TTL).over(open(url)).unwrap();
     let (holder, waiter) = (client(), client());
     // Between its renewals, only pings keep the connections of this lock.
@@ -123,8 +129,8 @@ async fn expect_swaps(url: &str) {
 // Promise: MY27
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_that_locks_all_tables_leaves_no_statements_behind() {
-    let (server, database, _) = server().await;
-    let (store, ours) = (open(&server.url(&database)), claim("k"));
+    let server = MariaDbServer::start();
+    let (store, ours) = (open_with(&server.url(&server.new_database()), Duration::from_secs(4)), claim("k"));
     take(&store, &ours).await;
     let mut backup = Conn::from_url(format!("mysql://root@localhost:{}/mysql", server.port())).await.unwrap();
     backup.query_drop("flush tables with read lock").await.unwrap();
