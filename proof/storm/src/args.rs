@@ -1,16 +1,9 @@
 //! The command line of the storm.
 
-use std::path::PathBuf;
-
 use clap::{Parser, Subcommand};
 
 use crate::{
-    exits::ExitsArgs,
-    grid::GridArgs,
-    plan::Kind,
-    settings::{Profile, StoreKind, WorkerArgs},
-    ticks::{NodeArgs, TicksArgs},
-    work::WorkArgs,
+    exits::ExitsArgs, grid::GridArgs, locks::LocksArgs, settings::WorkerArgs, ticks::TicksArgs, work::WorkArgs,
 };
 
 /// Makes random calls on locks under faults, and checks the history of the calls.
@@ -28,27 +21,8 @@ pub(crate) struct Args {
     // `None` for a run on locks.
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
-    /// The stores to test, one after the other [default: memory sqlite redis]
-    #[arg(value_enum)]
-    pub(crate) stores: Vec<StoreKind>,
-    /// Minimum number of calls on each store
-    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
-    pub(crate) ops: u64,
-    /// The seed of an earlier run, to repeat its calls and its faults. The scheduling of the threads is not repeated
-    #[arg(long, value_name = "S")]
-    pub(crate) seed: Option<u64>,
-    /// The kinds of faults
-    #[arg(long, value_enum, default_value_t = Profile::Everything)]
-    pub(crate) profile: Profile,
-    /// The kinds of calls: all of them, unless this option names some, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Kind::ALL, hide_default_value = true)]
-    pub(crate) kinds: Vec<Kind>,
-    /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
-    #[arg(long, value_name = "DIR")]
-    pub(crate) keep: Option<PathBuf>,
-    /// Prints one JSON object per store instead of the tables
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) locks: LocksArgs,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -78,13 +52,4 @@ pub(crate) enum Role {
     Work(WorkArgs),
     /// Ends real programs in every possible way, and checks how each program exits
     Exits(ExitsArgs),
-    /// A worker of the command `grid`, which the storm itself starts
-    #[command(hide = true)]
-    GridWorker(WorkerArgs),
-    /// A worker of the command `work`, which the storm itself starts
-    #[command(hide = true)]
-    WorkWorker(WorkerArgs),
-    /// A node of the command `ticks`, which the storm itself starts
-    #[command(hide = true)]
-    TicksNode(NodeArgs),
 }

@@ -1,7 +1,7 @@
 //! The kinds of faults, and their effects on locks. A fault affects a worker, its wire (the connection between the
 //! worker and the store), or the store.
 
-use std::fmt;
+use serde::Serialize;
 
 use crate::{
     history::Nanos,
@@ -9,11 +9,13 @@ use crate::{
 };
 
 /// A kind of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub(crate) enum FaultKind {
     /// A worker is killed with `kill -9`, and replaced by a new worker.
     Kill,
-    /// A worker is stopped for longer than its ttl.
+    /// A worker is ordered to end, ends, and is replaced by a new worker.
+    Dismissed,
+    /// A worker is stopped, in most cases for longer than its ttl.
     Stop,
     /// A worker is stopped while it has SQLite's write lock.
     StopInWrite,
@@ -100,7 +102,7 @@ pub(crate) enum FaultKind {
 }
 
 use FaultKind::{
-    ClientsKilled, Cut, Evict, Failover, Flushed, Forget, Full, HandedOver, HoldAnswers, HoldRequests, Kill,
+    ClientsKilled, Cut, Dismissed, Evict, Failover, Flushed, Forget, Full, HandedOver, HoldAnswers, HoldRequests, Kill,
     KillInWrite, LogDeleted, LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, NodeEmpty,
     NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Promoted, Refuse, RightMissing, RuntimeEnded,
     ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled, ServerSleep, ServerStop, SlotsMoved,
@@ -108,9 +110,9 @@ use FaultKind::{
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
-/// fault has no profile, the workers or the machine cause this fault, or only objects of the grid have it
-/// ([`FaultKind::of_objects`]). The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 42] = {
+/// fault has no profile, the workers or the machine cause this fault, or only some kinds of traffic have it
+/// (`FaultKind::of_…`). The nemesis causes all other faults.
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 43] = {
     use StoreKind::{
         Cluster as C, Mariadb as D, Memory as M, Postgres as P, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S,
         Zookeeper as Z, ZookeeperEnsemble as E,
@@ -151,6 +153,7 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 42] = {
         (NotificationFileDeleted, "notification-file-deleted", &[S], Some(Profile::Server)),
         (NotificationFileReplaced, "notification-file-replaced", &[S], Some(Profile::Server)),
         (LogDeleted, "log-deleted", &[S], Some(Profile::Server)),
+        (Dismissed, "dismissed", &[], None),
         (Flushed, "flushed", &[], None),
         (Full, "full", &[], None),
         (RightMissing, "right-missing", &[], None),
@@ -200,6 +203,26 @@ impl FaultKind {
         kinds
     }
 
+    /// The faults of scheduled jobs on this store in this profile. `empties`: the store also loses all its data.
+    pub(crate) fn of_ticks(store: StoreKind, profile: Profile, empties: bool) -> Vec<Self> {
+        let mut kinds = Self::of(store, profile);
+        kinds.retain(|kind| {
+            !matches!(
+                kind,
+                TimeNamespace | OtherBoot | ServerEmpty | NotificationFileDeleted | NotificationFileReplaced
+            )
+        });
+        if matches!(profile, Profile::Pauses | Profile::Everything) {
+            kinds.extend([Dismissed, Dismissed, Kill, Stop]);
+        }
+        if matches!(profile, Profile::Server | Profile::Everything) {
+            kinds.push(if store == StoreKind::Sqlite { TableLocked } else { ServerKilled });
+            // A quarter of all faults.
+            kinds.extend(vec![Flushed; if empties { kinds.len() / 3 } else { 0 }]);
+        }
+        kinds
+    }
+
     /// Whether the fault can make the store lose writes of objects that it has confirmed.
     pub(crate) fn loses_objects(self) -> bool {
         matches!(self, Flushed | LogDeleted | MasterKilled | MasterStopped | Failover | Promoted)
@@ -237,8 +260,8 @@ impl FaultKind {
     /// Whether the fault affects one client, and not the store.
     pub(crate) fn is_of_one_client(self) -> bool {
         match self {
-            Kill | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow | LoseRequests
-            | LoseAnswers | Stall | Refuse | Lossy | HoldRequests | HoldAnswers | RuntimeEnded => true,
+            Kill | Dismissed | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow
+            | LoseRequests | LoseAnswers | Stall | Refuse | Lossy | HoldRequests | HoldAnswers | RuntimeEnded => true,
             ServerStop
             | ServerSleep
             | WritesPaused
@@ -275,7 +298,7 @@ impl FaultKind {
 }
 
 /// A past fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// A time shortly before the fault began.
@@ -286,13 +309,4 @@ pub(crate) struct Fault {
     pub(crate) client: Option<u32>,
     /// The affected lock name. `None` if all names are affected.
     pub(crate) name: Option<usize>,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} ", self.kind.word(), self.from, self.to)?;
-        let client = self.client.map_or("*".to_owned(), |client| client.to_string());
-        let name = self.name.map_or("*".to_owned(), |name| name.to_string());
-        write!(f, "{client} {name}")
-    }
 }

@@ -12,7 +12,7 @@ mod history;
 mod tests;
 mod worker;
 
-use std::{io, process::ExitCode, time::Duration};
+use std::{io, process::ExitCode};
 
 use bandog::Result;
 
@@ -23,21 +23,10 @@ use self::{
     worker::Calls,
 };
 use crate::{
-    calls::{self, Figures, Played, Plays, Recorded, Report},
+    calls::{self, Figures, Played, Plays, Recorded, Report, Until},
     fault::FaultKind,
-    nemesis::Target,
-    settings::{StoreKind, WorkerArgs},
+    settings::{StoreKind, TrafficKind, WorkerArgs},
     test_store::{Purpose, TestStore},
-};
-
-/// How objects are played. At the end, the worker of a memory store also reads all objects, and waits for the leases of
-/// clients whose runtime has ended.
-const PLAYS: Plays = Plays {
-    role: "grid-worker",
-    purpose: Purpose { keeps: true, movable },
-    kinds: FaultKind::of_objects,
-    target: Target::LOCKS,
-    ends_within: Duration::from_secs(120),
 };
 
 /// Makes one run for each store, and prints the reports.
@@ -51,16 +40,22 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<()> {
 }
 
 fn run_on(store: StoreKind, seed: u64, args: &GridArgs) -> io::Result<Report> {
-    let mut played = Played::play(PLAYS, store, seed, args.ops, &args.plays)?;
+    let faults = FaultKind::of_objects(store, args.plays.profile);
+    let plays = Plays {
+        purpose: Purpose { keeps: true, movable },
+        ..Plays::of(TrafficKind::Grid, store, faults, Until::Calls(args.ops))
+    };
+    let mut played = Played::play(plays, store, seed, &args.plays)?;
     played.drain(async |client, played| {
-        let before = Recorded::<Objects>::read(&played.files, &[], &[], false).expect("the history can be read");
+        let before = Recorded::<Objects>::read(&played.files, &[], &[]).expect("the history can be read");
         drain::drain(client, &played.files, &before.calls, || has_taken(&played.pool.store)).await;
+        Vec::new()
     });
     let mut history = History::of(played.read()?);
     history.left = left(&played.pool.store);
     history.relays = store == StoreKind::Cluster;
-    let messages = history.subscriptions.values().map(|subscription| subscription.events.len()).sum();
-    played.report(Figures::of("grid", &history.recorded, ("messages", messages), check(&history)))
+    let messages: usize = history.subscriptions.values().map(|subscription| subscription.events.len()).sum();
+    played.report(Figures::of(&history.recorded, check(&history)).with("messages", messages))
 }
 
 /// Whether an element is taken at a server.

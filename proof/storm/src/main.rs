@@ -3,31 +3,26 @@
 //! `storm ticks --help`, `storm grid --help` and `storm work --help` print the options. The module `exits` ends programs in
 //! every possible way.
 //!
-//! `worker` makes the calls, in separate processes. `nemesis` injects faults. `check` checks the history, and imports
-//! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
+//! `calls` has what all of them share, and says how a call, a fault and a law are added. `nemesis` injects the faults. Of
+//! each kind of traffic, `worker` makes the calls in separate processes, and `check` checks the history; it imports neither
+//! `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
 
 mod args;
 mod calls;
-mod check;
 mod exits;
 mod fault;
 mod grid;
 mod history;
+mod locks;
 mod nemesis;
 mod plan;
 mod probe;
-mod report;
-mod run;
 mod settings;
-mod share;
 mod sqlite_files;
-mod step;
-mod sweep;
 mod test_store;
 mod ticks;
 mod topology;
 mod work;
-mod worker;
 mod worker_pool;
 
 use std::process::ExitCode;
@@ -36,21 +31,28 @@ use clap::Parser;
 
 use self::{
     args::{Args, Role},
-    settings::StoreKind,
+    settings::{TrafficKind, WorkerArgs},
 };
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let result = match &args.role {
-        Some(Role::Worker(worker)) => worker::run(worker),
-        Some(Role::TicksNode(node)) => ticks::node(node),
-        Some(Role::GridWorker(worker)) => grid::work(worker),
-        Some(Role::WorkWorker(worker)) => work::work(worker),
-        Some(Role::Exits(args)) => return exits::run(args),
-        Some(Role::Grid(args)) => return grid::run(args),
-        Some(Role::Work(args)) => return work::run(args),
-        Some(Role::Ticks(args)) => return ticks::run(args),
-        None => return run_on_stores(&args),
+    match &args.role {
+        Some(Role::Worker(worker)) => work_on(worker),
+        Some(Role::Exits(args)) => exits::run(args),
+        Some(Role::Grid(args)) => grid::run(args),
+        Some(Role::Work(args)) => work::run(args),
+        Some(Role::Ticks(args)) => ticks::run(args),
+        None => locks::run(&args.locks),
+    }
+}
+
+/// Runs a worker process.
+fn work_on(args: &WorkerArgs) -> ExitCode {
+    let result = match args.traffic {
+        TrafficKind::Locks => locks::work(args),
+        TrafficKind::Ticks => ticks::work(args),
+        TrafficKind::Grid => grid::work(args),
+        TrafficKind::Work => work::work(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,25 +61,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Makes one run of calls on locks for each store, and prints the reports.
-fn run_on_stores(args: &Args) -> ExitCode {
-    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
-    let stores = if args.stores.is_empty() { StoreKind::DEFAULT.to_vec() } else { args.stores.clone() };
-    // Whether no run has found a problem.
-    let mut well = true;
-    for store in stores {
-        match run::run(store, seed, args) {
-            Ok(summary) => {
-                well &= summary.is_well();
-                if args.json { println!("{}", summary.json()) } else { print!("{summary}") }
-            }
-            Err(error) => {
-                eprintln!("storm: {store}: {error}");
-                well = false;
-            }
-        }
-    }
-    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

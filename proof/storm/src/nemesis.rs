@@ -42,13 +42,20 @@ pub(crate) struct Harm {
 pub(crate) struct Target {
     /// The ttl or the lease of the clients: faults of one client last for a multiple of it.
     pub(crate) ttl: Duration,
+    /// The least and the greatest duration of the stop of a worker, as multiples of `ttl`.
+    pub(crate) stops: (f64, f64),
+    /// Maximum time until another worker replaces one that was killed or dismissed.
+    pub(crate) replaces_within: Duration,
+    /// The faults of other workers that can begin shortly before the store is emptied.
+    pub(crate) before_empty: &'static [FaultKind],
     /// The table that the fault `TableLocked` locks.
     pub(crate) table: &'static str,
 }
 
 impl Target {
     /// Traffic on locks.
-    pub(crate) const LOCKS: Self = Self { ttl: TTL, table: "bandog_lease" };
+    pub(crate) const LOCKS: Self =
+        Self { ttl: TTL, stops: (1.2, 2.2), replaces_within: Duration::ZERO, before_empty: &[], table: "bandog_lease" };
 }
 
 /// Chooses, injects and removes faults.
@@ -92,10 +99,15 @@ impl Nemesis {
             let wires = wires.into_iter().filter(|kind| self.kinds.contains(kind)).collect::<Vec<_>>();
             kinds.splice(..0, self.random.choice(wires));
         }
+        if kinds == [FaultKind::Flushed] && !self.target.before_empty.is_empty() {
+            let before = self.random.usize(..=self.target.before_empty.len());
+            kinds.splice(..0, self.target.before_empty[..before].iter().copied());
+        }
         let mut harms: Vec<Harm> = Vec::new();
         for (index, kind) in kinds.into_iter().enumerate() {
-            if kind == FaultKind::NodeEmpty && index > 0 {
-                // In this time, the client gets locks that only the other servers of the quorum have.
+            if matches!(kind, FaultKind::NodeEmpty | FaultKind::Flushed) && index > 0 {
+                // In this time, the client gets locks that only the other servers of the quorum have, or others continue
+                // what a stopped client has.
                 thread::sleep(Duration::from_millis(self.random.u64(50..400)));
             }
             harms.extend(self.harm(pool, (slot + index) % pool.workers.len(), kind));
@@ -123,17 +135,28 @@ impl Nemesis {
             _ => pool.store.victim(kind, &mut self.random),
         };
         let (name, length) = (self.random.usize(..NAMES), self.length(kind));
-        let harm = Harm { kind, from: now(), slot, client, victim, name, length };
-        self.apply(pool, &harm).then_some(harm)
+        let mut harm = Harm { kind, from: now(), slot, client, victim, name, length };
+        if !self.apply(pool, &harm) {
+            return None;
+        }
+        if kind == FaultKind::Stop && pool.has_write_lock(slot) {
+            harm.kind = FaultKind::StopInWrite;
+        }
+        Some(harm)
     }
 
     /// Random duration of a fault.
     fn length(&mut self, kind: FaultKind) -> Duration {
+        let Target { ttl, stops: (least, greatest), replaces_within, .. } = self.target;
         // The duration as a multiple of the ttl.
         let ttls = match kind {
-            FaultKind::Stop | FaultKind::StopInWrite => 1.2 + self.random.f64(),
+            FaultKind::Stop | FaultKind::StopInWrite => least + (greatest - least) * self.random.f64(),
+            FaultKind::Kill | FaultKind::KillInWrite | FaultKind::Dismissed if !replaces_within.is_zero() => {
+                return replaces_within.mul_f64(self.random.f64());
+            }
             FaultKind::Cut
             | FaultKind::Kill
+            | FaultKind::Dismissed
             | FaultKind::ClientsKilled
             | FaultKind::ScriptsFlushed
             | FaultKind::ServerEmpty
@@ -168,7 +191,7 @@ impl Nemesis {
             FaultKind::Full | FaultKind::RightMissing => 0.2 + 1.5 * self.random.f64(),
         };
         // A server must not be stopped for so long that another one takes over.
-        let ttl = if kind.is_of_one_client() { self.target.ttl } else { TTL };
+        let ttl = if kind.is_of_one_client() { ttl } else { TTL };
         ttl.mul_f64(ttls)
     }
 
@@ -177,16 +200,15 @@ impl Nemesis {
         let slot = harm.slot;
         let millis = harm.length.as_millis().to_string();
         match harm.kind {
-            FaultKind::Kill => drop(pool.replace(slot, Home::Machine)),
-            FaultKind::TimeNamespace => drop(pool.replace(slot, Home::TimeNamespace(self.random.u64(1..100_000)))),
-            FaultKind::OtherBoot => drop(pool.replace(slot, Home::OtherBoot)),
+            FaultKind::Kill | FaultKind::TimeNamespace | FaultKind::OtherBoot => pool.kill(slot),
+            FaultKind::Dismissed => pool.dismiss(slot),
             FaultKind::Stop => pool.workers[slot].process.stop(),
             FaultKind::StopInWrite => return stop_in_write(pool, slot),
             FaultKind::KillInWrite => {
                 if !stop_in_write(pool, slot) {
                     return false;
                 }
-                pool.replace(slot, Home::Machine);
+                pool.kill(slot);
             }
             FaultKind::Cut
             | FaultKind::Slow
@@ -225,7 +247,7 @@ impl Nemesis {
                 return change_rights(pool, harm.victim, &right);
             }
             FaultKind::RuntimeEnded => order(pool, slot, &format!("end {}", harm.client)),
-            FaultKind::TableLocked => return pool.store.other_server().lock_table(self.target.table, harm.length),
+            FaultKind::TableLocked => return pool.store.lock_table(self.target.table, harm.length),
             FaultKind::MasterKilled
             | FaultKind::MasterStopped
             | FaultKind::Failover
@@ -269,6 +291,9 @@ impl Nemesis {
         thread::sleep(end.saturating_sub(Duration::from_nanos(now())));
         match harm.kind {
             FaultKind::Stop | FaultKind::StopInWrite => pool.workers[harm.slot].process.cont(),
+            FaultKind::Kill | FaultKind::KillInWrite | FaultKind::Dismissed => pool.replace(harm.slot, Home::Machine),
+            FaultKind::TimeNamespace => pool.replace(harm.slot, Home::TimeNamespace(self.random.u64(1..100_000))),
+            FaultKind::OtherBoot => pool.replace(harm.slot, Home::OtherBoot),
             FaultKind::Slow
             | FaultKind::LoseRequests
             | FaultKind::LoseAnswers
@@ -298,10 +323,6 @@ impl Nemesis {
             FaultKind::RightMissing => drop(change_rights(pool, harm.victim, "+@all")),
             FaultKind::Flushed
             | FaultKind::RuntimeEnded
-            | FaultKind::Kill
-            | FaultKind::KillInWrite
-            | FaultKind::TimeNamespace
-            | FaultKind::OtherBoot
             | FaultKind::Cut
             | FaultKind::ServerSleep
             | FaultKind::WritesPaused

@@ -100,11 +100,6 @@ impl Kind {
         let locks: Vec<_> = kinds.iter().copied().filter(|kind| kind.is_lock()).collect();
         locks.get(number % locks.len().max(1)).copied().unwrap_or(Self::Mutex)
     }
-
-    /// The word for the command line.
-    pub(crate) fn word(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
 }
 
 /// The name with this number, without the word that the store adds for its kind.

@@ -1,4 +1,4 @@
-//! The settings of a run of the storm, and those of its workers.
+//! The stores and the profiles of faults, and the settings of the workers.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -31,7 +31,7 @@ pub(crate) enum StoreKind {
 }
 
 impl StoreKind {
-    /// The stores of a run that names none.
+    /// The stores of a run on locks that names none.
     pub(crate) const DEFAULT: [Self; 3] = [Self::Memory, Self::Sqlite, Self::Redis];
 
     /// Whether the store has this kind of traffic. A quorum has no other kinds of locks, and no records.
@@ -49,22 +49,16 @@ impl StoreKind {
             Self::Quorum => matches!(kind, Kind::Mutex | Kind::ReadWrite | Kind::All),
         }
     }
+
+    /// Whether a client that is stopped or cut off can have locks of the store for which the others wait.
+    pub(crate) fn has_locks(self) -> bool {
+        matches!(self, Self::Sqlite | Self::Postgres | Self::Mariadb)
+    }
 }
 
 impl fmt::Display for StoreKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Memory => "memory",
-            Self::Sqlite => "sqlite",
-            Self::Redis => "redis",
-            Self::Sentinel => "sentinel",
-            Self::Cluster => "cluster",
-            Self::Quorum => "quorum",
-            Self::Postgres => "postgres",
-            Self::Mariadb => "mariadb",
-            Self::Zookeeper => "zookeeper",
-            Self::ZookeeperEnsemble => "zookeeper-ensemble",
-        })
+        f.write_str(&name(self))
     }
 }
 
@@ -86,23 +80,26 @@ pub(crate) enum Profile {
     Everything,
 }
 
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Calm => "calm",
-            Self::Network => "network",
-            Self::Pauses => "pauses",
-            Self::Clocks => "clocks",
-            Self::Server => "server",
-            Self::Moves => "moves",
-            Self::Everything => "everything",
-        })
-    }
+/// The name of a value on the command line.
+pub(crate) fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// What the clients of a run call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrafficKind {
+    Locks,
+    Ticks,
+    Grid,
+    Work,
 }
 
 /// The arguments of a worker process.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WorkerArgs {
+    /// What the clients call
+    #[arg(long, value_enum)]
+    pub(crate) traffic: TrafficKind,
     /// The URL of the store; `memory:` is a store in this process
     #[arg(long)]
     pub(crate) url: String,
@@ -118,34 +115,27 @@ pub(crate) struct WorkerArgs {
     /// Number of tasks of each client
     #[arg(long)]
     pub(crate) tasks: u32,
-    /// Number of lock names
-    #[arg(long)]
-    pub(crate) names: usize,
     #[arg(long)]
     pub(crate) seed: u64,
-    /// The kinds of calls
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub(crate) kinds: Vec<Kind>,
     /// The watchdog's ttl, in milliseconds
     #[arg(long)]
     pub(crate) ttl: u64,
-    /// The request timeout, in milliseconds
-    #[arg(long)]
-    pub(crate) timeout: u64,
     /// Number of seconds by which the clock of this process is ahead of the machine's clock
     #[arg(long, default_value_t = 0)]
     pub(crate) ahead: u64,
+    /// The kinds of calls on locks
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) kinds: Vec<Kind>,
     /// Whether the tasks sometimes take locks away from their holders by force
     #[arg(long)]
     pub(crate) evicts: bool,
+    /// Number of scheduled jobs
+    #[arg(long, default_value_t = 0)]
+    pub(crate) jobs: usize,
 }
 
 impl WorkerArgs {
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl)
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout)
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bandog_testkit::{RedisServer, Reply, Wire};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::{
     fault::FaultKind,
@@ -21,6 +21,8 @@ use crate::{
 
 /// An SQL query for the data in the database that the clients should have removed.
 const LEFT: &str = include_str!("sql/left.sql");
+/// Timeout of the lock of the database file.
+const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 /// The channel to which sentinels subscribe.
 const OF_SENTINELS: &str = "__sentinel__:hello";
 
@@ -32,9 +34,6 @@ pub(crate) struct Purpose {
     /// Chooses names whose slots move to another node of a cluster.
     pub(crate) movable: fn(&mut fastrand::Rng) -> Vec<String>,
 }
-
-/// Traffic on locks.
-pub(crate) const LOCKS: Purpose = Purpose { keeps: false, movable: topology::cluster::locks };
 
 /// The store that workers use.
 #[derive(Debug)]
@@ -108,6 +107,14 @@ impl TestStore {
                 server.wires().into_iter().map(probe).collect()
             }
             _ => self.servers().into_iter().map(|server| Probe::of_redis(server.wire())).collect(),
+        }
+    }
+
+    /// Another program locks the table for this time: of SQLite the whole file. Returns false if there is no table yet.
+    pub(crate) fn lock_table(&self, table: &str, length: Duration) -> bool {
+        match self {
+            Self::Sqlite(path) => lock_file(path, length).is_ok(),
+            _ => self.other_server().lock_table(table, length),
         }
     }
 
@@ -288,6 +295,15 @@ fn rows(path: &Path, query: &str) -> rusqlite::Result<Vec<String>> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut statement = conn.prepare(query)?;
     statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Locks the database file for this time.
+fn lock_file(path: &Path, length: Duration) -> rusqlite::Result<()> {
+    let mut other = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    other.busy_timeout(LOCKED_WITHIN)?;
+    let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    thread::sleep(length);
+    transaction.rollback()
 }
 
 /// The keys that are left in Redis, and the channels that still have subscribers. The keys of fence counters are left

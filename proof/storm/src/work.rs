@@ -19,27 +19,19 @@ use bandog::Result;
 pub(crate) use self::args::WorkArgs;
 use self::{
     check::check,
-    history::{History, Queue, Work},
+    history::{History, Queue},
     worker::Calls,
 };
 use crate::{
-    calls::{self, Figures, Played, Plays, Report},
+    calls::{self, Figures, Played, Plays, Report, Until},
     fault::FaultKind,
     nemesis::Target,
-    settings::{StoreKind, WorkerArgs},
+    settings::{StoreKind, TrafficKind, WorkerArgs},
     test_store::{Purpose, TestStore},
 };
 
-/// How work queues are played: processes are stopped for longer than most leases. At the end, the worker of a memory store
-/// also works on all elements, and waits for the leases of clients whose runtime has ended.
-const PLAYS: Plays = Plays {
-    role: "work-worker",
-    purpose: Purpose { keeps: true, movable },
-    kinds: FaultKind::of_queues,
-    target: Target { ttl: Duration::from_millis(1_500), table: "bandog_work" },
-    ends_within: Duration::from_secs(120),
-};
-
+/// Processes are stopped for longer than most leases.
+const TARGET: Target = Target { ttl: Duration::from_millis(1_500), table: "bandog_work", ..Target::LOCKS };
 /// SQL queries for what the queues should not have any more.
 const LEFT: [&str; 2] = [include_str!("sql/left_work.sql"), include_str!("sql/left_work_rows.sql")];
 
@@ -54,12 +46,20 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<()> {
 }
 
 fn run_on(store: StoreKind, seed: u64, args: &WorkArgs) -> io::Result<Report> {
-    let mut played = Played::play(PLAYS, store, seed, args.ops, &args.plays)?;
-    played.drain(async |client, played| drain::drain(client, &played.files).await);
-    let mut history = History::of(played.read::<Work>()?);
+    let faults = FaultKind::of_queues(store, args.plays.profile);
+    let plays = Plays {
+        purpose: Purpose { keeps: true, movable },
+        target: TARGET,
+        ..Plays::of(TrafficKind::Work, store, faults, Until::Calls(args.ops))
+    };
+    let mut played = Played::play(plays, store, seed, &args.plays)?;
+    played.drain(async |client, played| {
+        drain::drain(client, &played.files).await;
+        Vec::new()
+    });
+    let mut history = History::of(played.read()?);
     history.left = left(&played.pool.store);
-    let handlings = history.handlings.len();
-    played.report(Figures::of("work", &history.recorded, ("handlings", handlings), check(&history)))
+    played.report(Figures::of(&history.recorded, check(&history)).with("handlings", history.handlings.len()))
 }
 
 /// The keys and rows that are left, and should not be.

@@ -5,21 +5,25 @@ use std::{path::PathBuf, process::Command, time::Duration};
 use bandog_testkit::{Process, Wire, is_alive};
 
 use crate::{
+    calls::{DONE, ENDED},
     history::{Files, Nanos, now},
-    plan::{Kind, LONG_TTL, NAMES, PLACE, SESSION, TIMEOUT, TTL},
-    settings::StoreKind,
+    plan::{LONG_TTL, PLACE, SESSION, TTL},
+    settings::{StoreKind, TrafficKind, name},
+    sqlite_files::has_write_lock,
     test_store::TestStore,
-    worker::{DONE, ENDED},
 };
+
+/// Timeout for the end of a worker that was killed or ordered to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Number of workers, clients and tasks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    processes: u32,
+    pub(crate) processes: u32,
     /// Number of clients in one process.
-    clients: u32,
+    pub(crate) clients: u32,
     /// Number of tasks of one client.
-    tasks: u32,
+    pub(crate) tasks: u32,
     /// The watchdog's ttl.
     pub(crate) ttl: Duration,
     /// Time for which the store keeps the place of a waiting client that sends nothing.
@@ -84,8 +88,6 @@ pub(crate) struct Worker {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
     pub(crate) client: u32,
-    /// The number of the client's process. A process has the number of its first client.
-    pub(crate) process: u32,
     pub(crate) killed: Option<Nanos>,
 }
 
@@ -99,30 +101,25 @@ pub(crate) struct WorkerPool {
     files: Files,
     pub(crate) size: Size,
     seed: u64,
-    /// The hidden command of the worker processes.
-    role: &'static str,
-    /// The kinds of calls, separated by commas.
-    kinds: String,
-    /// Whether the workers sometimes take locks by force.
-    evicts: bool,
+    traffic: TrafficKind,
+    /// Further arguments of the worker processes.
+    args: Vec<String>,
     /// Number of calls that the killed workers had made.
     done: u64,
 }
 
 impl WorkerPool {
-    /// Starts the processes. Each of them runs this hidden command of the storm.
+    /// Starts the processes.
     pub(crate) fn start(
         store: TestStore,
         files: Files,
         size: Size,
         seed: u64,
-        role: &'static str,
-        kinds: &[Kind],
-        evicts: bool,
+        traffic: TrafficKind,
+        args: Vec<String>,
     ) -> Self {
         let (workers, lives) = (Vec::new(), Vec::new());
-        let kinds = kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(",");
-        let mut pool = Self { store, workers, lives, files, size, seed, role, kinds, evicts, done: 0 };
+        let mut pool = Self { store, workers, lives, files, size, seed, traffic, args, done: 0 };
         for _ in 0..size.processes {
             let worker = pool.spawn_worker(Home::Machine);
             pool.workers.push(worker);
@@ -130,58 +127,59 @@ impl WorkerPool {
         pool
     }
 
-    /// Kills the worker with the index `slot`, and starts a new worker in the environment `home`. Returns the time of
-    /// the kill, and the number of the killed worker's first client.
-    pub(crate) fn replace(&mut self, slot: usize, home: Home) -> (Nanos, u32) {
-        let (at, first) = self.kill(slot);
-        self.workers[slot] = self.spawn_worker(home);
-        (at, first)
-    }
-
-    /// Kills the worker with the index `slot`. Returns the same values as `replace`.
-    fn kill(&mut self, slot: usize) -> (Nanos, u32) {
+    /// Kills the worker with the index `slot`.
+    pub(crate) fn kill(&mut self, slot: usize) {
         let at = now();
         let worker = &mut self.workers[slot];
         worker.process.kill();
-        worker.process.wait(Duration::from_secs(10));
-        let first = worker.first;
+        worker.process.wait(ENDS_WITHIN);
+        let clients = worker.first..worker.first + worker.clients;
         self.done += worker.done();
-        for life in self.lives.iter_mut().filter(|life| (first..first + worker.clients).contains(&life.client)) {
+        for life in self.lives.iter_mut().filter(|life| clients.contains(&life.client)) {
             life.killed = Some(at);
         }
-        (at, first)
+    }
+
+    /// Orders the worker with the index `slot` to end, and waits until it has ended.
+    pub(crate) fn dismiss(&mut self, slot: usize) {
+        let worker = &mut self.workers[slot];
+        worker.process.write_line("stop");
+        worker.process.wait(ENDS_WITHIN);
+        self.done += worker.done();
+    }
+
+    /// Starts a new worker in this environment, in the place of the ended one with the index `slot`.
+    pub(crate) fn replace(&mut self, slot: usize, home: Home) {
+        self.workers[slot] = self.spawn_worker(home);
     }
 
     /// Starts a worker process, and adds its clients to `lives`.
     fn spawn_worker(&mut self, home: Home) -> Worker {
         let (url, wires) = self.store.connection();
         let first = u32::try_from(self.lives.len()).expect("few clients");
-        self.lives.extend((first..first + self.size.clients).map(|client| Life {
-            client,
-            process: first,
-            killed: None,
-        }));
+        self.lives.extend((first..first + self.size.clients).map(|client| Life { client, killed: None }));
         let mut command = at_home(home, &self.files);
         let ahead = if let Home::TimeNamespace(ahead) = home { ahead } else { 0 };
-        command.arg(self.role).args(["--url", &url]).arg("--dir").arg(self.files.dir());
-        let add_number = |command: &mut Command, name: &str, value: u64| {
+        command.args(["worker", "--traffic", &name(&self.traffic), "--url", &url]).arg("--dir").arg(self.files.dir());
+        let numbers = [
+            ("--first", u64::from(first)),
+            ("--clients", self.size.clients.into()),
+            ("--tasks", self.size.tasks.into()),
+            ("--seed", self.seed.wrapping_add(u64::from(first) << 40)),
+            ("--ttl", millis(self.size.ttl)),
+            ("--ahead", ahead),
+        ];
+        for (name, value) in numbers {
             command.arg(name).arg(value.to_string());
-        };
-        add_number(&mut command, "--first", first.into());
-        add_number(&mut command, "--clients", self.size.clients.into());
-        add_number(&mut command, "--tasks", self.size.tasks.into());
-        add_number(&mut command, "--names", NAMES as u64);
-        add_number(&mut command, "--seed", self.seed.wrapping_add(u64::from(first) << 40));
-        add_number(&mut command, "--ttl", millis(self.size.ttl));
-        add_number(&mut command, "--timeout", millis(TIMEOUT));
-        add_number(&mut command, "--ahead", ahead);
-        if !self.kinds.is_empty() {
-            command.args(["--kinds", &self.kinds]);
         }
-        if self.evicts {
-            command.arg("--evicts");
-        }
+        command.args(&self.args);
         Worker { process: Process::spawn(&command), wires, first, clients: self.size.clients }
+    }
+
+    /// Whether the worker with the index `slot` has SQLite's write lock, so that it blocks all others while it is stopped.
+    pub(crate) fn has_write_lock(&self, slot: usize) -> bool {
+        let process = &self.workers[slot].process;
+        matches!(self.store, TestStore::Sqlite(_)) && has_write_lock(process.pid(), &self.store.shared_memory())
     }
 
     /// Approximate number of calls of all workers so far, including the killed workers.

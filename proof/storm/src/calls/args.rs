@@ -1,4 +1,4 @@
-//! The options that `storm grid` and `storm work` share.
+//! The options that the commands of the storm share.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use crate::settings::Profile;
 pub(crate) struct PlayArgs {
     /// The seed of an earlier run, to repeat its calls and its faults. The scheduling of the threads is not repeated
     #[arg(long, value_name = "S")]
-    pub(super) seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// The kinds of faults
     #[arg(long, value_enum, default_value_t = Profile::Everything)]
-    pub(super) profile: Profile,
+    pub(crate) profile: Profile,
     /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
     #[arg(long, value_name = "DIR")]
-    pub(super) keep: Option<PathBuf>,
+    pub(crate) keep: Option<PathBuf>,
     /// Prints one JSON object per store instead of the tables
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }

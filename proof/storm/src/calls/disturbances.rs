@@ -18,11 +18,20 @@ pub(crate) struct Disturbances {
     pub(crate) faults: Vec<Fault>,
     /// Whether a client that is stopped or cut off can have locks of the store for which the others wait.
     pub(crate) has_locks: bool,
+    /// Whether a call can end late because the store holds its request or its answer.
+    pub(crate) holds_calls: bool,
     /// Times in which a client could not run, because of the machine. `None`: all clients.
     pub(crate) stalls: Vec<(Option<u32>, Nanos, Nanos)>,
+    /// Times in which a task has blocked the runtime of a client. `None`: that of all clients.
+    pub(crate) blocked: Vec<(Option<u32>, Nanos, Nanos)>,
 }
 
 impl Disturbances {
+    /// All clients run in one process, so what concerns the process of one of them concerns all.
+    pub(crate) fn concern_all(&mut self) {
+        self.stalls.iter_mut().chain(&mut self.blocked).for_each(|(client, ..)| *client = None);
+    }
+
     /// The faults that concern this client, or the store.
     pub(crate) fn faults_of(&self, client: u32) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(move |fault| fault.client.is_none_or(|other| other == client))
@@ -32,22 +41,24 @@ impl Disturbances {
     pub(crate) fn is_disturbed(&self, client: u32, from: Nanos, to: Nanos) -> bool {
         let concerns = |of: Option<u32>| self.has_locks || of.is_none_or(|of| of == client);
         let faults = self.faults.iter().filter(|fault| concerns(fault.client)).map(|fault| (fault.from, fault.to));
-        let stalls = self.stalls.iter().filter(|(of, ..)| concerns(*of)).map(|(_, from, to)| (*from, *to));
-        faults.chain(stalls).any(|(begin, end)| begin <= to && end >= from)
+        let pauses = self.pauses().filter(|(of, ..)| concerns(*of)).map(|(_, from, to)| (from, to));
+        faults.chain(pauses).any(|(begin, end)| begin <= to && end >= from)
     }
 
-    fn stalls_of(&self, client: u32) -> impl Iterator<Item = (Nanos, Nanos)> {
-        let stalls = self.stalls.iter().filter(move |(of, ..)| of.is_none_or(|of| of == client));
-        stalls.map(|(_, from, to)| (*from, *to))
+    /// The stalls, and the times in which runtimes were blocked.
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = (Option<u32>, Nanos, Nanos)> {
+        self.stalls.iter().chain(&self.blocked).copied()
     }
 
     /// The total time between `from` and `to` in which this client could not run.
     pub(crate) fn stopped(&self, client: u32, from: Nanos, to: Nanos) -> Nanos {
         let stops = self.faults_of(client).filter(|fault| {
-            // The calls of a memory store have no timeout while they are held.
-            fault.kind.stops_the_worker() || matches!(fault.kind, FaultKind::HoldRequests | FaultKind::HoldAnswers)
+            let holds = matches!(fault.kind, FaultKind::HoldRequests | FaultKind::HoldAnswers);
+            fault.kind.stops_the_worker() || self.holds_calls && holds
         });
-        let mut spans: Vec<_> = stops.map(|fault| (fault.from, fault.to)).chain(self.stalls_of(client)).collect();
+        let pauses = self.pauses().filter(|(of, ..)| of.is_none_or(|of| of == client));
+        let spans = stops.map(|fault| (fault.from, fault.to)).chain(pauses.map(|(_, from, to)| (from, to)));
+        let mut spans: Vec<_> = spans.collect();
         spans.retain(|(begin, end)| *begin <= to && *end >= from);
         spans.sort_unstable();
         let (mut sum, mut seen) = (0, from);

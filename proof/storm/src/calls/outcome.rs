@@ -1,26 +1,41 @@
 //! The results of calls.
 
-use std::{fmt, str::FromStr};
-
 use bandog::{Error, ErrorKind, work::ElementId};
+use serde::{Deserialize, Serialize};
 
-use super::parts::read;
+use super::text;
+use crate::history::{CallId, Nanos};
 
 /// The result of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     /// Done, or true.
     Ok,
-    /// No: nothing was there, or the value was another one.
+    /// No: nothing was there, the value was another one, or the lock was held by another call.
     No,
     /// An element, a value, a sum or a number. For a swap that has found the value itself: this value.
     Found(u64),
     /// An element of a queue of the grid, with a lease.
     Taken { element: u64, fence: u64, delivery: u32 },
     /// An element of a work queue, which this push or an earlier one has added.
-    Pushed { element: ElementId, is_new: bool },
-    /// The lease of the element was over.
+    Pushed {
+        #[serde(with = "text")]
+        element: ElementId,
+        is_new: bool,
+    },
+    /// The lock is granted, and held until this time if it is not renewed. `claim` stands for the claim in the store.
+    Granted { fence: u64, until: Nanos, claim: u64 },
+    /// The leader of an election: this call of this client.
+    Leader { fence: u64, client: u32, call: CallId },
+    /// The barrier has opened, and this party was the last one to arrive.
+    Opened,
+    /// The lease of the element was over, or the lock was lost.
     Lost,
+    /// The semaphore has another limit than the call has named.
+    OtherLimit,
+    /// Too few replicas have acknowledged the lock in time.
+    NotReplicated,
     /// An error. Nothing was applied.
     Refused,
     /// An error. The call may have been applied.
@@ -32,18 +47,6 @@ pub(crate) enum Outcome {
     /// An error that a correct call must never get.
     Broken,
 }
-
-/// The outcomes without numbers.
-const OUTCOMES: [(Outcome, &str); 8] = [
-    (Outcome::Ok, "ok"),
-    (Outcome::No, "no"),
-    (Outcome::Lost, "lost"),
-    (Outcome::Refused, "refused"),
-    (Outcome::Unclear, "unclear"),
-    (Outcome::Cancelled, "cancelled"),
-    (Outcome::Denied, "denied"),
-    (Outcome::Broken, "broken"),
-];
 
 impl Outcome {
     /// The outcome of a call with this error.
@@ -60,42 +63,5 @@ impl Outcome {
     /// Whether a write with this outcome may have been applied, or may be applied later, without an answer.
     pub(crate) fn is_unclear(self) -> bool {
         matches!(self, Self::Unclear | Self::Cancelled | Self::Denied)
-    }
-
-    /// The word for reports.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Found(_) => "found",
-            Self::Taken { .. } => "taken",
-            Self::Pushed { .. } => "pushed",
-            other => OUTCOMES.iter().find(|(outcome, _)| *outcome == other).map_or("", |(_, word)| word),
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Found(number) => write!(f, "found {number}"),
-            Self::Taken { element, fence, delivery } => write!(f, "taken {element} {fence} {delivery}"),
-            Self::Pushed { element, is_new } => write!(f, "pushed {element} {is_new}"),
-            other => f.write_str(other.word()),
-        }
-    }
-}
-
-impl FromStr for Outcome {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text.split(' ').collect::<Vec<_>>()[..] {
-            ["found", number] => Ok(Self::Found(read(number)?)),
-            ["taken", element, fence, delivery] => {
-                Ok(Self::Taken { element: read(element)?, fence: read(fence)?, delivery: read(delivery)? })
-            }
-            ["pushed", element, is_new] => Ok(Self::Pushed { element: read(element)?, is_new: read(is_new)? }),
-            [word] => OUTCOMES.iter().find(|(_, other)| *other == word).map(|(outcome, _)| *outcome).ok_or(()),
-            _ => Err(()),
-        }
     }
 }

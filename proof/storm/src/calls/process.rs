@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    io::{self, BufRead},
+    io::{self, BufRead, Write},
     path::PathBuf,
     sync::{
         Arc,
@@ -12,22 +12,38 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Client, Result};
-use tokio::sync::Notify;
+use bandog::{Client, ConnectOptions, Result};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Notify,
+};
 
 use super::{
     call::Words,
+    event::Event,
+    memory::{Shared, Store},
     recorder::Recorder,
+    run_delay::RunDelays,
     task::{Context, Task},
 };
 use crate::{
-    history::{Files, now},
+    history::{Files, Log, nanos, now, set_ahead},
+    plan::{STALL, TIMEOUT},
     settings::WorkerArgs,
-    worker::{ENDED, beat, client, memory::Shared, out::print_line, report_progress, runtime},
 };
 
+/// Prefix of the last line that a worker prints. The final number of its calls follows.
+pub(crate) const ENDED: &str = "ended";
+/// Prefix of a progress line. The number of calls follows.
+pub(crate) const DONE: &str = "done";
+/// Interval of progress lines.
+const PROGRESS: Duration = Duration::from_millis(500);
+/// Interval of the heartbeats of a process.
+const BEAT: Duration = Duration::from_millis(50);
 /// Time within which the tasks of an ended runtime must stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
+/// The URL of the store in the process.
+const MEMORY: &str = "memory:";
 
 /// What the clients of a process do.
 pub(crate) trait Traffic {
@@ -37,7 +53,7 @@ pub(crate) trait Traffic {
     fn work(process: &Process, client: Client, number: u32) -> impl Future<Output = ()>;
 
     /// Reads all objects of a memory store, which ends with the process.
-    fn drain(client: &Client, files: &Files) -> impl Future<Output = ()>;
+    fn drain(process: &Process) -> impl Future<Output = Result<()>>;
 }
 
 /// What the clients of a process share.
@@ -54,6 +70,7 @@ pub(crate) struct Process {
 
 /// Runs a worker until it reads `stop` from standard input.
 pub(crate) fn run<T: Traffic>(args: &WorkerArgs) -> Result<()> {
+    set_ahead(args.ahead);
     let process = Arc::new(Process {
         args: args.clone(),
         shared: Shared::new(args.clients),
@@ -62,29 +79,34 @@ pub(crate) fn run<T: Traffic>(args: &WorkerArgs) -> Result<()> {
         calls: Arc::default(),
         stop: Arc::default(),
     });
-    report_progress(Arc::clone(&process.calls));
-    beat(args);
+    // These threads end with the process.
+    let start = |run: fn(&Process)| {
+        let process = Arc::clone(&process);
+        thread::spawn(move || run(&process))
+    };
+    start(Process::report_progress);
+    start(Process::beat::<T::Words>);
+    start(Process::read_orders);
     let clients: Vec<_> = (0..args.clients)
         .map(|slot| {
             let process = Arc::clone(&process);
             thread::spawn(move || process.run_clients::<T>(slot))
         })
         .collect();
-    {
-        let process = Arc::clone(&process);
-        thread::spawn(move || process.read_orders());
-    }
     for client in clients {
         client.join().expect("no call panics")?;
     }
-    if args.url == "memory:" {
-        runtime(0).block_on(async {
-            T::drain(&Client::over(process.shared.store())?, &process.files()).await;
-            Result::Ok(())
-        })?;
+    if args.url == MEMORY {
+        runtime(0).block_on(T::drain(&process))?;
     }
     print_line(&format!("{ENDED} {}", process.calls.load(Relaxed)));
     Ok(())
+}
+
+/// Prints a line for the process that has started this one.
+pub(crate) fn print_line(line: &str) {
+    // The parent process might have ended.
+    let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
 impl Process {
@@ -93,8 +115,22 @@ impl Process {
         self.files().client(client)
     }
 
-    fn files(&self) -> Files {
+    pub(crate) fn files(&self) -> Files {
         Files::in_dir(&self.args.dir)
+    }
+
+    /// The memory store.
+    pub(crate) fn store(&self) -> Store {
+        self.shared.store()
+    }
+
+    pub(crate) fn must_stop(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    /// The number of calls that have ended.
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.calls)
     }
 
     /// A task of a client.
@@ -109,7 +145,7 @@ impl Process {
         loop {
             let runtime = runtime(number);
             let is_ended = runtime.block_on(async {
-                let client = client(&self.args, &self.shared, slot)?;
+                let client = self.client(slot)?;
                 tokio::select! {
                     () = T::work(self, client, number) => Result::Ok(false),
                     () = self.ends[slot as usize].notified() => Ok(true),
@@ -120,12 +156,26 @@ impl Process {
             }
             let at = now();
             runtime.shutdown_timeout(STOPS_WITHIN);
-            Recorder::<T::Words>::open(&self.path(number)).killed(at);
+            Recorder::<T::Words>::open(&self.path(number)).write(Event::Killed { at });
             number = self.next.fetch_add(1, Relaxed);
         }
     }
 
-    /// Reads orders until the process ends.
+    /// Makes the client with this number, without a connection yet. The engine of every fourth client runs on the runtime
+    /// of the client.
+    fn client(&self, slot: u32) -> Result<Client> {
+        let Self { args, shared, .. } = self;
+        let on_current = (args.first + slot) % 4 == 3;
+        if args.url == MEMORY {
+            let options = Client::options().watchdog(args.ttl());
+            let options = if on_current { options.on_current_runtime() } else { options };
+            return options.over(shared.backend(slot));
+        }
+        let options = ConnectOptions::parse(&args.url)?.watchdog(args.ttl()).timeout(TIMEOUT);
+        if on_current { options.on_current_runtime().connect_lazy() } else { options.connect_lazy() }
+    }
+
+    /// Reads orders.
     fn read_orders(&self) {
         for order in io::stdin().lock().lines().map_while(std::result::Result::ok) {
             match order.split_whitespace().collect::<Vec<_>>()[..] {
@@ -138,4 +188,38 @@ impl Process {
             }
         }
     }
+
+    /// Reports the number of calls at an interval.
+    fn report_progress(&self) {
+        loop {
+            thread::sleep(PROGRESS);
+            print_line(&format!("{DONE} {}", self.calls.load(Relaxed)));
+        }
+    }
+
+    /// Writes heartbeats, and records the times in which the process could not run or could not write, or in which one of
+    /// its threads was ready and the machine did not run it.
+    fn beat<W: Words>(&self) {
+        let (pulse, recorder) =
+            (Log::open(&self.files().pulse(self.args.first)), Recorder::<W>::open(&self.path(self.args.first)));
+        let mut delays = RunDelays::default();
+        loop {
+            let from = now();
+            thread::sleep(BEAT);
+            pulse.write(&now());
+            let to = now();
+            let stalled = (to - from).max(delays.longest_since_last());
+            if stalled > nanos(STALL) {
+                recorder.write(Event::Stalled { from: to.saturating_sub(stalled), to });
+            }
+        }
+    }
+}
+
+/// The runtime of the client with this number. Half of the clients get a current-thread runtime, and the other half a
+/// multi-thread runtime, so that both kinds are tested.
+fn runtime(number: u32) -> Runtime {
+    let mut builder =
+        if number.is_multiple_of(2) { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.worker_threads(2).enable_all().build().expect("a runtime")
 }

@@ -1,18 +1,18 @@
 //! Reads the files of all clients.
 
-use std::{collections::HashMap, fs, io, path::Path};
+use std::{collections::HashMap, fs, io};
 
 use super::{
     call::{Call, Words},
     disturbances::Disturbances,
+    event::Event,
     findings::Findings,
-    lines::Event,
     outcome::Outcome,
 };
 use crate::{
     fault::{Fault, FaultKind},
-    history::{CallId, Files, Nanos, nanos},
-    plan::SLACK,
+    history::{CallId, Files, Nanos, lines, nanos},
+    plan::{SLACK, STALL},
     worker_pool::Life,
 };
 
@@ -24,64 +24,71 @@ pub(crate) struct Recorded<W: Words> {
     /// The other lines, with their clients. Those of a client are in their order.
     pub(crate) others: Vec<(u32, W::Other)>,
     pub(crate) disturbances: Disturbances,
+    /// The indices of the calls that have not ended.
+    open: HashMap<(u32, CallId), usize>,
 }
 
 impl<W: Words> Default for Recorded<W> {
     fn default() -> Self {
-        Self { calls: Vec::new(), others: Vec::new(), disturbances: Disturbances::default() }
+        let disturbances = Disturbances::default();
+        Self { calls: Vec::new(), others: Vec::new(), disturbances, open: HashMap::new() }
     }
 }
 
 impl<W: Words> Recorded<W> {
-    /// Reads the files of all clients. `is_one_process`: all clients run in one process, so faults concern all of them.
+    /// Reads the files of all clients.
     ///
     /// # Errors
     /// If a file cannot be read, or a line cannot be parsed.
-    pub(crate) fn read(files: &Files, lives: &[Life], faults: &[Fault], is_one_process: bool) -> io::Result<Self> {
+    pub(crate) fn read(files: &Files, lives: &[Life], faults: &[Fault]) -> io::Result<Self> {
         let mut recorded = Self::default();
         recorded.disturbances.faults = faults.to_vec();
+        recorded.disturbances.faults.sort_by_key(|fault| fault.from);
         for life in lives {
             recorded.disturbances.killed.extend(life.killed.map(|at| (life.client, at)));
+            // A process records that it did not run when it runs again. A killed process did not record this.
+            let mut last_beat = None;
+            lines(&files.pulse(life.client), |beat: Nanos| last_beat = Some(beat))?;
+            let killed = life.killed.zip(last_beat);
+            let silent = killed.filter(|(killed, beat)| killed.saturating_sub(*beat) > nanos(STALL));
+            recorded.disturbances.stalls.extend(silent.map(|(killed, beat)| (Some(life.client), beat, killed)));
         }
         for entry in fs::read_dir(files.dir())? {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let Some(client) = name.strip_prefix("client-").and_then(|number| number.parse().ok()) else { continue };
-            recorded.read_client(client, &path, is_one_process)?;
+            lines(&path, |event| recorded.add(client, event))?;
         }
-        if is_one_process {
-            recorded.disturbances.faults.iter_mut().for_each(|fault| fault.client = None);
-        }
-        for call in recorded.calls.iter_mut().filter(|call| call.outcome.is_none()) {
-            call.end = recorded.disturbances.killed.get(&call.client).copied().unwrap_or(Nanos::MAX);
-        }
-        recorded.calls.sort_by_key(|call| (call.begin, call.client, call.id));
+        recorded.tidy();
         Ok(recorded)
     }
 
-    fn read_client(&mut self, client: u32, path: &Path, is_one_process: bool) -> io::Result<()> {
-        let mut open: HashMap<CallId, usize> = HashMap::new();
-        for line in fs::read_to_string(path)?.lines() {
-            let event: Event<W> =
-                line.parse().map_err(|()| io::Error::other(format!("client {client} wrote {line:?}")))?;
-            match event {
-                Event::Began { call: id, at, task, object, op, limit } => {
-                    open.insert(id, self.calls.len());
-                    let (begin, end) = (at, at);
-                    self.calls.push(Call { client, id, task, object, op, begin, limit, end, outcome: None });
-                }
-                Event::Ended { call, at, outcome } => {
-                    let Some(index) = open.remove(&call) else { continue };
-                    (self.calls[index].end, self.calls[index].outcome) = (at, Some(outcome));
-                }
-                Event::Killed { at } => _ = self.disturbances.killed.insert(client, at),
-                Event::Stalled { from, to } => {
-                    self.disturbances.stalls.push(((!is_one_process).then_some(client), from, to));
-                }
-                Event::Other(other) => self.others.push((client, other)),
+    /// Adds a line of a client.
+    pub(crate) fn add(&mut self, client: u32, event: Event<W>) {
+        match event {
+            Event::Began { call: id, at, task, object, op, limit } => {
+                self.open.insert((client, id), self.calls.len());
+                let (begin, end) = (at, at);
+                self.calls.push(Call { client, id, task, object, op, begin, limit, end, outcome: None });
             }
+            Event::Ended { call, at, outcome } => {
+                let Some(index) = self.open.remove(&(client, call)) else { return };
+                (self.calls[index].end, self.calls[index].outcome) = (at, Some(outcome));
+            }
+            Event::Killed { at } => _ = self.disturbances.killed.insert(client, at),
+            Event::Stalled { from, to } => self.disturbances.stalls.push((Some(client), from, to)),
+            Event::Blocked { from, to } => self.disturbances.blocked.push((Some(client), from, to)),
+            Event::Other(other) => self.others.push((client, other)),
         }
-        Ok(())
+    }
+
+    /// Sets the ends of the calls that have not ended, and sorts the calls. To be called after the last `add`.
+    pub(crate) fn tidy(&mut self) {
+        for index in self.open.drain().map(|(_, index)| index) {
+            let killed = self.disturbances.killed.get(&self.calls[index].client);
+            self.calls[index].end = killed.copied().unwrap_or(Nanos::MAX);
+        }
+        self.calls.sort_by_key(|call| (call.begin, call.client, call.id));
     }
 
     /// Checks the laws `late` and `errors`: each call ends in time, and none gets an error that it must not get.
@@ -89,6 +96,14 @@ impl<W: Words> Recorded<W> {
         for call in &self.calls {
             self.in_time(call, findings);
             self.no_errors(call, findings);
+        }
+    }
+
+    /// Checks the law `never`: each call ends, unless its client is killed.
+    pub(crate) fn check_all_end(&self, findings: &mut Findings) {
+        let has_no_end = |call: &&Call<W>| call.outcome.is_none() && call.end == Nanos::MAX;
+        for call in self.calls.iter().filter(has_no_end) {
+            findings.broken_at("never", &call.object, call.begin, call.to_string());
         }
     }
 
@@ -100,7 +115,8 @@ impl<W: Words> Recorded<W> {
         let took = took.saturating_sub(self.disturbances.stopped(call.client, call.begin, call.end));
         findings.worst_overrun = findings.worst_overrun.max(took.saturating_sub(call.limit));
         if took > call.limit.saturating_add(nanos(SLACK)) {
-            findings.broken("late", format!("{call} took {} ms", took / 1_000_000));
+            let what = format!("{call} took {} ms", took / 1_000_000);
+            findings.broken_at("late", &call.object, call.begin, what);
         }
     }
 
@@ -115,7 +131,7 @@ impl<W: Words> Recorded<W> {
             _ => false,
         };
         if is_wrong {
-            findings.broken("errors", call.to_string());
+            findings.broken_at("errors", &call.object, call.end, call.to_string());
         }
     }
 }

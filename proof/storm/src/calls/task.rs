@@ -40,7 +40,7 @@ pub(crate) trait Context: Send + Sync + 'static {
     fn failed(object: <Self::Words as Words>::Object, error: &Error) -> Outcome {
         let outcome = Self::outcome(object, error);
         if outcome == Outcome::Broken {
-            eprintln!("storm: {object}: {error}");
+            eprintln!("storm: {object:?}: {error}");
         }
         outcome
     }

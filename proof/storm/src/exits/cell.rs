@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 
 use clap::ValueEnum;
 
+use crate::settings::name;
+
 /// Timeout of one request to the store. The timeout is short, because many programs wait for a store that does not
 /// answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);
@@ -171,9 +173,4 @@ impl fmt::Display for Cell {
         let Self { engine, runtime, store, way } = self;
         write!(f, "{}/{}/{}/{}", name(store), name(way), name(engine), name(runtime))
     }
-}
-
-/// The name of a value on the command line.
-pub(crate) fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

@@ -14,11 +14,8 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 
-use super::{
-    cell::{Cell, name},
-    play::BUSY,
-    report::Exit,
-};
+use super::{cell::Cell, play::BUSY, report::Exit};
+use crate::settings::name;
 
 /// Timeout for a program to become ready for its exit.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);

@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::cell::{Cell, name};
+use super::cell::Cell;
+use crate::settings::name;
 
 /// How one program ended.
 #[derive(Debug)]

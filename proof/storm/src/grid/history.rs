@@ -1,16 +1,12 @@
 //! The history of calls on objects.
 
 mod call;
-mod lines;
 
 use std::collections::BTreeMap;
 
-pub(super) use self::{
-    call::{Heard, How, Kind, Object, Op},
-    lines::HeardEvent,
-};
+pub(super) use self::call::{Heard, HeardEvent, How, Kind, Object, Op};
 use crate::{
-    calls::{self, Recorded, Words},
+    calls::{self, Recorded, Words, word},
     history::{CallId, Nanos},
 };
 
@@ -25,6 +21,10 @@ impl Words for Objects {
     type Object = Object;
     type Op = Op;
     type Other = HeardEvent;
+
+    fn label(object: Object, op: Op) -> String {
+        format!("{} {}", word(&object.0), word(&op))
+    }
 }
 
 pub(super) type Call = calls::Call<Objects>;

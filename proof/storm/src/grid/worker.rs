@@ -7,18 +7,14 @@ mod values;
 
 use std::sync::Arc;
 
-use bandog::Client;
+use bandog::{Client, Result};
 
 use super::{
     context::Context,
     drain::drain,
     history::{Kind, Object, Objects},
 };
-use crate::{
-    calls::{Process, Recorded, Traffic},
-    history::Files,
-    worker::out::print_line,
-};
+use crate::calls::{Process, Recorded, Traffic, print_line};
 
 /// Number of attempts to close a grid.
 const CLOSES: usize = 10;
@@ -57,9 +53,10 @@ impl Traffic for Calls {
         let _ = client.close().await;
     }
 
-    async fn drain(client: &Client, files: &Files) {
-        let before = Recorded::<Objects>::read(files, &[], &[], true).expect("the history can be read");
+    async fn drain(process: &Process) -> Result<()> {
+        let before = Recorded::<Objects>::read(&process.files(), &[], &[]).expect("the history can be read");
         let has_killed = !before.disturbances.killed.is_empty();
-        drain(client, files, &before.calls, || has_killed).await;
+        drain(&Client::over(process.store())?, &process.files(), &before.calls, || has_killed).await;
+        Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! The history of work queues: pushes and calls of operators, and the handlers of deliveries.
 
-mod lines;
 mod words;
 
 use std::collections::HashMap;
@@ -9,7 +8,7 @@ use bandog::work::{ElementId, Phase};
 
 pub(super) use self::words::{End, How, Note, Op, Queue};
 use crate::{
-    calls::{self, Recorded, Words},
+    calls::{self, Recorded, Words, word},
     history::{CallId, Nanos},
 };
 
@@ -21,6 +20,11 @@ impl Words for Work {
     type Object = Queue;
     type Op = Op;
     type Other = Note;
+
+    fn label(queue: Queue, op: Op) -> String {
+        let op = if let Op::Settle { how, .. } = op { word(&how) } else { word(&op) };
+        format!("{} {op}", word(&queue))
+    }
 }
 
 pub(super) type Call = calls::Call<Work>;

@@ -8,17 +8,14 @@ mod workers;
 
 use std::sync::Arc;
 
-use bandog::Client;
+use bandog::{Client, Result};
 
 use super::{
     context::Context,
     drain::drain,
     history::{Queue, Work},
 };
-use crate::{
-    calls::{Process, Traffic},
-    history::Files,
-};
+use crate::calls::{Process, Traffic};
 
 /// Calls on work queues.
 pub(super) struct Calls;
@@ -43,7 +40,8 @@ impl Traffic for Calls {
         let _ = client.close().await;
     }
 
-    async fn drain(client: &Client, files: &Files) {
-        drain(client, files).await;
+    async fn drain(process: &Process) -> Result<()> {
+        drain(&Client::over(process.store())?, &process.files()).await;
+        Ok(())
     }
 }

@@ -12,14 +12,12 @@
 //!
 //! If the store was emptied, only `once`, `again` and `sessions` are checked: the numbers of runs and the counters are lost.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::history::{End, Harm, HarmKind, History, Job, Nanos, SECOND, Start, Tally};
 
 /// Tolerance for a start before the tick, by the store's clock, in milliseconds.
 const EARLY: i64 = 500;
-/// Maximum number of violations of one law that are reported in full.
-const REPORTED: usize = 3;
 
 /// The results of the checker.
 #[derive(Debug, Default)]
@@ -79,24 +77,6 @@ pub(crate) fn check(history: &History) -> Findings {
 }
 
 impl Findings {
-    /// Number of violations of each law.
-    pub(crate) fn laws(&self) -> BTreeMap<&'static str, usize> {
-        let mut laws = BTreeMap::new();
-        self.violations.iter().for_each(|(law, _)| *laws.entry(*law).or_default() += 1);
-        laws
-    }
-
-    /// The first violations of each law.
-    pub(crate) fn report(&self) -> Vec<String> {
-        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        let reported = self.violations.iter().filter(|(law, _)| {
-            let count = seen.entry(law).or_default();
-            *count += 1;
-            *count <= REPORTED
-        });
-        reported.map(|(law, what)| format!("{law}: {what}")).collect()
-    }
-
     /// Adds the results of another history.
     pub(crate) fn add(&mut self, other: Self) {
         self.violations.extend(other.violations);

@@ -66,7 +66,7 @@ pub(super) fn check(history: &History, object: Object, calls: &[&Call], findings
         };
         let settled = settled.get(&(call.client, call.id)).copied();
         deliveries.entry(element).or_default().push(Delivery { call, taken, settled });
-        findings.delivered += 1;
+        findings.count("elements delivered", 1);
     }
     let mut elements: Vec<_> = deliveries.iter().collect();
     elements.sort_unstable_by_key(|(element, _)| **element);
@@ -77,7 +77,7 @@ pub(super) fn check(history: &History, object: Object, calls: &[&Call], findings
     }
     let mut pushes: Vec<_> = pushes.into_iter().filter(|(_, push)| push.is_ok()).collect();
     pushes.sort_unstable_by_key(|(_, push)| push.begin);
-    findings.pushed += pushes.len() as u64;
+    findings.count("elements pushed", pushes.len());
     for (_, push) in pushes.iter().filter(|(element, _)| !deliveries.contains_key(element)) {
         missing(history, push, &mut open_pops, findings);
     }
@@ -225,6 +225,6 @@ fn fences_differ<'a>(object: Object, deliveries: impl Iterator<Item = Delivery<'
     let mut seen: HashMap<u64, &Call> = HashMap::new();
     for Delivery { call, taken, .. } in deliveries {
         let Some(first) = taken.and_then(|(fence, _)| seen.insert(fence, call)) else { continue };
-        findings.broken("fences", format!("{object} has given a fence twice: {first}; {call}"));
+        findings.broken("fences", format!("{object:?} has given a fence twice: {first}; {call}"));
     }
 }

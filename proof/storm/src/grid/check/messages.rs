@@ -19,7 +19,7 @@ pub(super) fn check(history: &History, object: Object, calls: &[&Call], findings
         }
     }
     for ((_, client, _), subscription) in history.subscriptions.iter().filter(|((of, ..), _)| *of == object) {
-        let subscriber = format!("client {client} at {object}");
+        let subscriber = format!("client {client} at {object:?}");
         let mut begin = 0;
         // The last message of each publisher since the last gap, and the last one at all.
         let (mut last, mut ever) = (HashMap::<u64, u64>::new(), HashMap::<u64, u64>::new());

@@ -42,7 +42,7 @@ pub(super) fn counter(history: &History, object: Object, calls: &[&Call], findin
         _ => (least..=most).contains(&end),
     };
     if !is_possible {
-        let what = format!("{object} is {end}; acknowledged are {least}, and one of {unclear:?} may be applied");
+        let what = format!("{object:?} is {end}; acknowledged are {least}, and one of {unclear:?} may be applied");
         findings.broken("sums", what);
     }
 }

@@ -1,11 +1,16 @@
 //! The objects, the calls on them, and their results.
 
-use std::{fmt, str::FromStr};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
-use crate::history::CallId;
+use crate::{
+    calls::word,
+    history::{CallId, Nanos},
+};
 
 /// What an object is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::grid) enum Kind {
     Queue,
     Deque,
@@ -33,70 +38,32 @@ pub(in crate::grid) enum Kind {
     Sharded,
 }
 
-const KINDS: [(Kind, &str); 16] = [
-    (Kind::Queue, "queue"),
-    (Kind::Deque, "deque"),
-    (Kind::Sorted, "sorted"),
-    (Kind::Bag, "bag"),
-    (Kind::Map, "map"),
-    (Kind::Members, "members"),
-    (Kind::Multimap, "multimap"),
-    (Kind::Bits, "bits"),
-    (Kind::Shared, "shared"),
-    (Kind::Value, "value"),
-    (Kind::Counter, "counter"),
-    (Kind::ExactCounter, "exact-counter"),
-    (Kind::Ids, "ids"),
-    (Kind::Bloom, "bloom"),
-    (Kind::Topic, "topic"),
-    (Kind::Sharded, "sharded"),
-];
-
 impl Kind {
     /// All kinds.
     pub(in crate::grid) fn all() -> impl Iterator<Item = Self> {
-        KINDS.iter().map(|(kind, _)| *kind)
+        Self::value_variants().iter().copied()
     }
 
     /// Whether elements are taken out of the object.
     pub(in crate::grid) fn has_elements(self) -> bool {
         matches!(self, Self::Queue | Self::Deque | Self::Sorted | Self::Bag)
     }
-
-    pub(in crate::grid) fn word(self) -> &'static str {
-        KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, word)| word)
-    }
 }
 
 /// An object: its kind and its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(in crate::grid) struct Object(pub(in crate::grid) Kind, pub(in crate::grid) u32);
 
 impl Object {
     /// The name in the store.
     pub(in crate::grid) fn name(self) -> String {
-        format!("storm:{self}")
-    }
-}
-
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0.word(), self.1)
-    }
-}
-
-impl FromStr for Object {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (word, number) = text.split_once('.').ok_or(())?;
-        let (kind, _) = KINDS.iter().find(|(_, other)| *other == word).ok_or(())?;
-        Ok(Self(*kind, number.parse().map_err(drop)?))
+        format!("storm:{}.{}", word(&self.0), self.1)
     }
 }
 
 /// What a call does. Each element, version and item is a number that is written once in a run; 0 is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::grid) enum Op {
     Push(u64),
     ExactPush(u64),
@@ -139,7 +106,8 @@ pub(in crate::grid) enum Op {
 }
 
 /// How a holder ends an element that it has taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::grid) enum How {
     Done,
     Release,
@@ -147,7 +115,8 @@ pub(in crate::grid) enum How {
 }
 
 /// What a subscriber of a topic has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::grid) enum Heard {
     /// The subscription has begun.
     Subscribed,
@@ -158,4 +127,13 @@ pub(in crate::grid) enum Heard {
     Gap,
     /// The subscriber has not got its own last message.
     Deaf,
+}
+
+/// What a subscriber got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::grid) struct HeardEvent {
+    pub(in crate::grid) subscription: CallId,
+    pub(in crate::grid) at: Nanos,
+    pub(in crate::grid) object: Object,
+    pub(in crate::grid) heard: Heard,
 }

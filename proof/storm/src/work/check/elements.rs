@@ -17,7 +17,7 @@ pub(super) fn check(facts: &Facts<'_>, queue: Queue, findings: &mut Findings) {
         .take_while(|((other, _), _)| *other == queue)
         .flat_map(|(_, handlings)| handlings.iter().copied())
         .collect();
-    findings.delivered += handlings.len() as u64;
+    findings.count("elements delivered", handlings.len());
     let mut ids = HashMap::new();
     for handling in &handlings {
         known(facts, handling, findings);
@@ -34,7 +34,7 @@ pub(super) fn check(facts: &Facts<'_>, queue: Queue, findings: &mut Findings) {
         facts.history.there.iter().filter(|there| there.queue == queue).map(|there| (there.element, there)).collect();
     for push in &pushes {
         let Some(Outcome::Pushed { element, is_new: true }) = push.outcome else { continue };
-        findings.pushed += 1;
+        findings.count("elements pushed", 1);
         kept(facts, push, element, there.get(&element).copied(), findings);
     }
     for element in there.values() {

@@ -1,11 +1,16 @@
 //! The queues, the calls on them, and what handlers record.
 
 use bandog::work::{Delivery, ElementId, Phase};
+use serde::{Deserialize, Serialize};
 
-use crate::history::{CallId, Nanos, nanos, now};
+use crate::{
+    calls::{text, word},
+    history::{CallId, Nanos, nanos, now},
+};
 
 /// A queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::work) enum Queue {
     /// A queue without a limit, with its number.
     Plain(u32),
@@ -20,12 +25,14 @@ impl Queue {
 
     /// The name in the store.
     pub(in crate::work) fn name(self) -> String {
-        format!("storm:{self}")
+        let number = if let Self::Plain(number) = self { number } else { 0 };
+        format!("storm:{}.{number}", word(&self))
     }
 }
 
 /// What a call does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::work) enum Op {
     /// Pushes an element with this value, which no other push of the run has. A key or an id of `once` of 0 is none. `parts`:
     /// the element waits until the elements with the values before it are done, as many as this.
@@ -35,8 +42,8 @@ pub(in crate::work) enum Op {
         once: u32,
         parts: u32,
     },
-    Remove(ElementId),
-    Retry(ElementId),
+    Remove(#[serde(with = "text")] ElementId),
+    Retry(#[serde(with = "text")] ElementId),
     RetryAll,
     Pause,
     Resume,
@@ -46,7 +53,7 @@ pub(in crate::work) enum Op {
     Rate(u32),
     Status,
     /// Lists the elements in a phase.
-    List(Phase),
+    List(#[serde(with = "phase")] Phase),
     /// Stops workers.
     Stop,
     /// A handler settles its delivery.
@@ -57,7 +64,8 @@ pub(in crate::work) enum Op {
 }
 
 /// How a handler settles its delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::work) enum How {
     Done,
     Retry,
@@ -66,7 +74,8 @@ pub(in crate::work) enum How {
 }
 
 /// How a handler gives an element up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::work) enum End {
     /// It returns.
     Ok,
@@ -80,13 +89,15 @@ pub(in crate::work) enum End {
 }
 
 /// What a client records besides its calls. A handler records its end before it ends or settles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::work) enum Note {
     /// A handler begins. The delivery is not lost before `until`, if the handler does not end it.
     Begun {
         handling: CallId,
         at: Nanos,
         queue: Queue,
+        #[serde(with = "text")]
         element: ElementId,
         value: u64,
         fence: u64,
@@ -98,7 +109,14 @@ pub(in crate::work) enum Note {
     /// The handler gives the element up.
     Left { handling: CallId, at: Nanos, end: End },
     /// At the end of the run, the element was in the queue.
-    There { queue: Queue, element: ElementId, phase: Phase, attempt: u32 },
+    There {
+        queue: Queue,
+        #[serde(with = "text")]
+        element: ElementId,
+        #[serde(with = "phase")]
+        phase: Phase,
+        attempt: u32,
+    },
 }
 
 impl Note {
@@ -127,4 +145,20 @@ fn held_until(delivery: &Delivery<u64>) -> Nanos {
     // The time is read before the rest of the lease, so the sum is not too late.
     let (at, rest) = (now(), delivery.remaining());
     if rest.is_zero() { 0 } else { at + nanos(rest) }
+}
+
+/// A phase is written as its word.
+mod phase {
+    use bandog::work::Phase;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(phase: &Phase, serializer: S) -> Result<S::Ok, S::Error> {
+        phase.as_str().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Phase, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let phase = Phase::IN_QUEUE.into_iter().find(|phase| phase.as_str() == word);
+        phase.ok_or_else(|| D::Error::custom(format!("not a phase: {word}")))
+    }
 }
