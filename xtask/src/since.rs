@@ -90,8 +90,29 @@ struct Member {
     folder: PathBuf,
     /// The crates of the workspace that its library imports.
     imports: Vec<String>,
-    /// Its test targets, with the code of each: unit tests, doctests, and the folders below `tests`.
-    targets: Vec<(String, String)>,
+    /// Its test targets: unit tests, doctests, and the folders below `tests`.
+    targets: Vec<Target>,
+}
+
+/// A test target with its sources.
+struct Target {
+    name: String,
+    code: String,
+    /// The code without texts between quotes, which can look like paths of crates.
+    bare: String,
+}
+
+impl Target {
+    fn new(name: &str, code: String) -> Self {
+        let mut bare = String::with_capacity(code.len());
+        for line in code.lines() {
+            // A text over several lines leaves an odd number of quotes.
+            let is_whole = line.matches('"').count() % 2 == 1;
+            line.split('"').step_by(if is_whole { 1 } else { 2 }).for_each(|part| bare += part);
+            bare.push('\n');
+        }
+        Self { name: name.to_owned(), code, bare }
+    }
 }
 
 impl Tests {
@@ -109,8 +130,10 @@ impl Tests {
         let one = &self.crates[at];
         let below = path.strip_prefix(one.folder.join("tests")).ok().and_then(|path| path.iter().next());
         let name = below.map(Path::new).and_then(Path::file_stem).and_then(|name| name.to_str());
-        let target = one.targets.iter().map(|(target, _)| target).find(|target| Some(target.as_str()) == name);
-        let Some((package, target)) = target.map(|target| (one.name.clone(), target.clone())) else { return false };
+        let target = one.targets.iter().find(|target| Some(target.name.as_str()) == name);
+        let Some((package, target)) = target.map(|target| (one.name.clone(), target.name.clone())) else {
+            return false;
+        };
         self.add(&package, &target);
         true
     }
@@ -129,8 +152,8 @@ impl Tests {
         for one in &self.crates {
             let uses =
                 |code: &str| changed.contains(&one.name) || names.iter().any(|name| code.contains(name.as_str()));
-            let affected = one.targets.iter().filter(|(_, code)| uses(code));
-            self.affected.extend(affected.map(|(target, _)| (one.name.clone(), target.clone())));
+            let affected = one.targets.iter().filter(|target| uses(&target.bare));
+            self.affected.extend(affected.map(|target| (one.name.clone(), target.name.clone())));
         }
     }
 
@@ -138,8 +161,8 @@ impl Tests {
     fn outside(&mut self, path: &Path) {
         let path = path.to_string_lossy();
         for one in &self.crates {
-            let affected = one.targets.iter().filter(|(_, code)| one.name == XTASK || reads(code, &path));
-            self.affected.extend(affected.map(|(target, _)| (one.name.clone(), target.clone())));
+            let affected = one.targets.iter().filter(|target| one.name == XTASK || reads(&target.code, &path));
+            self.affected.extend(affected.map(|target| (one.name.clone(), target.name.clone())));
         }
     }
 }
@@ -158,12 +181,12 @@ impl Member {
                 *part += "\n";
             }
         }
-        targets.push((UNIT.to_owned(), code));
-        targets.extend(one.has_doctests().then(|| (DOC.to_owned(), docs)));
+        targets.push(Target::new(UNIT, code));
+        targets.extend(one.has_doctests().then(|| Target::new(DOC, docs)));
         for (name, path) in one.test_targets() {
             let below = folder.join("tests").join(name);
             let code = if below.is_dir() { sources(&below)?.concat() } else { read(&path)? };
-            targets.push((name.to_owned(), code));
+            targets.push(Target::new(name, code));
         }
         let imports = one.imports().into_iter().map(str::to_owned).collect();
         Ok(Self { name: one.name().to_owned(), folder, imports, targets })

@@ -6,11 +6,15 @@ fn workspace() -> Tests {
         name: name.to_owned(),
         folder: Path::new("crates").join(name),
         imports: imports.iter().map(|name| (*name).to_owned()).collect(),
-        targets: targets.iter().map(|(target, code)| ((*target).to_owned(), (*code).to_owned())).collect(),
+        targets: targets.iter().map(|(name, code)| Target::new(name, (*code).to_owned())).collect(),
     };
     let crates = vec![
         member("bandog-core", &[], &[(UNIT, "")]),
-        member("bandog-sync", &["bandog-core"], &[(UNIT, ""), ("laws", "use bandog_sync::Client;")]),
+        member(
+            "bandog-sync",
+            &["bandog-core"],
+            &[(UNIT, "log(\"bandog::renew\")"), ("laws", "use bandog_sync::Client;")],
+        ),
         member("bandog-redis", &["bandog-core"], &[(UNIT, ""), ("it", "\"../../../../docs/redis.md\""), ("laws", "")]),
         member("bandog", &["bandog-sync", "bandog-redis"], &[(UNIT, ""), (DOC, "\"../../../docs/redis.md\"")]),
         member("bandog-grid", &["bandog-sync"], &[(UNIT, ""), (DOC, "bandog::connect"), ("it", "bandog::Grid")]),
