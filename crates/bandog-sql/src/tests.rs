@@ -7,9 +7,9 @@ mod reads;
 mod row_locks;
 mod same_rules;
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
-use bandog_testkit::PostgresServer;
+use bandog_testkit::{PostgresServer, SqlEngine, SqlServer};
 
 use crate::options::SqlOptions;
 
@@ -18,19 +18,20 @@ static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
 
 #[cfg(feature = "mysql")]
 static MARIADB: LazyLock<bandog_testkit::MariaDbServer> =
-    LazyLock::new(|| bandog_testkit::MariaDbServer::start_with(&["max-allowed-packet=2M"]));
+    LazyLock::new(|| SqlServer::start_with(&["max-allowed-packet=2M"]));
+
+/// Options for a new database of PostgreSQL.
+fn options() -> SqlOptions {
+    options_of(&SERVER)
+}
 
 /// Options for a new database of MariaDB.
 #[cfg(feature = "mysql")]
 fn options_of_mysql() -> SqlOptions {
-    let (port, database) = (MARIADB.port(), MARIADB.new_database());
-    let url = format!("mysql://{}@127.0.0.1:{port}/{database}", bandog_testkit::MariaDbServer::LOCKS);
-    SqlOptions::from_url(&url).expect("the URL is right").timeout(std::time::Duration::from_secs(20))
+    options_of(&MARIADB)
 }
 
-/// Options for a new database.
-fn options() -> SqlOptions {
-    let (port, database) = (SERVER.port(), SERVER.new_database());
-    let url = format!("postgres://{}@127.0.0.1:{port}/{database}", PostgresServer::LOCKS);
-    SqlOptions::from_url(&url).expect("the URL is right").timeout(std::time::Duration::from_secs(20))
+fn options_of(server: &SqlServer<impl SqlEngine>) -> SqlOptions {
+    let url = server.url(&server.new_database());
+    SqlOptions::from_url(&url).expect("the URL is right").timeout(Duration::from_secs(20))
 }

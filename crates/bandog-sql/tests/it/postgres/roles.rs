@@ -31,8 +31,8 @@ const MEANINGS: [&str; 9] = [
     "standard_conforming_strings = off",
 ];
 
-/// Holds are renewed a few times a second.
-const TTL: Duration = Duration::from_secs(1);
+/// The ttl of the holds. A third of it is the interval of renewals, which is longer than the limits.
+const TTL: Duration = Duration::from_secs(2);
 
 fn over(url: &str) -> Client {
     Client::options().watchdog(TTL).over(open(url)).unwrap()
@@ -42,7 +42,7 @@ fn over(url: &str) -> Client {
 async fn expect_three_ttls(database: &str, guard: &Guard) {
     let lease = format!("from bandog.bandog_lease where name = '{}'", guard.key());
     let first = SERVER.sql(database, &format!("select expires {lease}"));
-    let renewed = format!("select expires > timestamptz '{first}' + interval '3 s' {lease}");
+    let renewed = format!("select expires > timestamptz '{first}' + interval '6 s' {lease}");
     eventually_async(SOON, async || SERVER.sql(database, &renewed) == "t").await;
     assert!(!guard.is_lost());
 }
@@ -120,7 +120,7 @@ async fn settings_of_the_users_role_change_no_statement() {
 // Promise: PG23
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_users_role_end_no_lock_of_the_database() {
-    for hand in ByHand::<Postgres>::both() {
+    let law = async |hand: ByHand<Postgres>| {
         let (database, url) = (&hand.place.database, hand.url());
         set_for_user(database, &LIMITS);
         set_for_user(database, &MEANINGS);
@@ -144,7 +144,9 @@ async fn settings_of_the_users_role_end_no_lock_of_the_database() {
         let again = client.mutex("k").lock().await.unwrap();
         assert!(!attempt(), "{url}");
         again.release().await.unwrap();
-    }
+    };
+    let [rows, numbers] = ByHand::both();
+    tokio::join!(law(rows), law(numbers));
 }
 
 /// Operators and hosting services stop the writers of a database with this setting.
@@ -172,7 +174,7 @@ async fn one_connection_is_enough_for_a_lock_that_is_renewed() {
     let client = over(&server.url(&database));
     let guard = client.mutex("k").lock().await.unwrap();
     let granted = server.sql(&database, "select expires from bandog.bandog_lease");
-    let renewed = format!("select expires > '{granted}'::timestamptz + interval '3 second' from bandog.bandog_lease");
+    let renewed = format!("select expires > '{granted}'::timestamptz + interval '6 second' from bandog.bandog_lease");
     eventually_async(SOON, async || guard.is_lost() || server.sql(&database, &renewed) == "t").await;
     assert!(!guard.is_lost());
     let sessions_of_the_user = "select count(*) from pg_stat_activity where usename = 'locks'";
