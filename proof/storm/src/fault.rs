@@ -217,8 +217,10 @@ impl FaultKind {
         }
         if matches!(profile, Profile::Server | Profile::Everything) {
             kinds.push(if store == StoreKind::Sqlite { TableLocked } else { ServerKilled });
-            // A quarter of all faults.
-            kinds.extend(vec![Flushed; if empties { kinds.len() / 3 } else { 0 }]);
+            if empties && store == StoreKind::Redis {
+                // A quarter of all faults.
+                kinds.extend(vec![Flushed; kinds.len() / 3]);
+            }
         }
         kinds
     }
