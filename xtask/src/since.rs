@@ -181,7 +181,7 @@ impl Member {
                 *part += "\n";
             }
         }
-        targets.push(Target::new(UNIT, code));
+        targets.extend(one.has_unit_tests().then(|| Target::new(UNIT, code)));
         targets.extend(one.has_doctests().then(|| Target::new(DOC, docs)));
         for (name, path) in one.test_targets() {
             let below = folder.join("tests").join(name);

@@ -118,6 +118,11 @@ impl<'a> Crate<'a> {
         tests.map(|target| (text(target, "name"), text(target, "src_path").into())).collect()
     }
 
+    /// Whether a library, a program or an example has tests of its own.
+    pub(crate) fn has_unit_tests(self) -> bool {
+        self.targets().any(|target| target["kind"][0] != "test" && target["test"] == true)
+    }
+
     /// Whether `cargo test --doc` has tests of this crate.
     pub(crate) fn has_doctests(self) -> bool {
         self.targets().any(|target| target["doctest"] == true)
