@@ -23,17 +23,16 @@ pub(crate) fn headline(what: &str) {
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
-    command.env(INCREMENTAL, incremental());
+    command.envs(settings());
     command
 }
 
-/// The environment variable that turns incremental builds on and off.
-pub(crate) const INCREMENTAL: &str = "CARGO_INCREMENTAL";
-
-/// Its value for each cargo of a task, unless the user has set it: off. A task builds much and changes little of it
-/// afterwards, so incremental builds would cost time, and double the folder `target`.
-pub(crate) fn incremental() -> OsString {
-    env::var_os(INCREMENTAL).unwrap_or_else(|| "0".into())
+/// The environment of each cargo of a task, unless the user has set these variables: no incremental builds and no debug
+/// information. A task builds much and changes little of it afterwards, so both would cost time and make `target` three
+/// times as big. A failed test names its file and its line without them.
+pub(crate) fn settings() -> impl Iterator<Item = (&'static str, OsString)> {
+    let names = ["CARGO_INCREMENTAL", "CARGO_PROFILE_DEV_DEBUG"];
+    names.into_iter().map(|name| (name, env::var_os(name).unwrap_or_else(|| "0".into())))
 }
 
 /// The same cargo in the workspace of the long proofs.

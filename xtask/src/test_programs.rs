@@ -182,7 +182,7 @@ impl TestProgram {
         let program = cargo.get_program().into();
         let folder = env::current_dir().map_err(|error| Fault::failed(format!("cannot find the root: {error}")))?;
         let args = cargo.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        let variables = vec![(step::INCREMENTAL, step::incremental().into())];
+        let variables = step::settings().map(|(name, value)| (name, value.into())).collect();
         Ok(Self { name: DOCTESTS.to_owned(), package: String::new(), program, folder, args, variables })
     }
 
