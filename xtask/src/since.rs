@@ -148,7 +148,9 @@ impl Tests {
         {
             changed.insert(next.name.clone());
         }
-        let names: Vec<_> = changed.iter().map(|name| format!("{}::", name.replace('-', "_"))).collect();
+        // `bandog` alone is also a word.
+        let identifier = |name: &String| if name.contains('-') { name.replace('-', "_") } else { format!("{name}::") };
+        let names: Vec<_> = changed.iter().map(identifier).collect();
         for one in &self.crates {
             let uses =
                 |code: &str| changed.contains(&one.name) || names.iter().any(|name| code.contains(name.as_str()));
@@ -183,14 +185,29 @@ impl Member {
         }
         targets.extend(one.has_unit_tests().then(|| Target::new(UNIT, code)));
         targets.extend(one.has_doctests().then(|| Target::new(DOC, docs)));
-        for (name, path) in one.test_targets() {
+        let tests = one.test_targets();
+        let shared = shared(&folder.join("tests"), &tests)?;
+        for (name, path) in tests {
             let below = folder.join("tests").join(name);
-            let code = if below.is_dir() { sources(&below)?.concat() } else { read(&path)? };
-            targets.push(Target::new(name, code));
+            let own = if below.is_dir() { sources(&below)?.concat() } else { read(&path)? };
+            targets.push(Target::new(name, own + &shared));
         }
         let imports = one.imports().into_iter().map(str::to_owned).collect();
         Ok(Self { name: one.name().to_owned(), folder, imports, targets })
     }
+}
+
+/// The code below `tests` that is in the folder of no target: a target includes it with a path.
+fn shared(tests: &Path, targets: &[(&str, PathBuf)]) -> Result<String, Fault> {
+    let mut code = String::new();
+    for entry in fs::read_dir(tests).into_iter().flatten() {
+        let path = entry.map_err(|error| cannot_read(tests, &error))?.path();
+        let is_target = targets.iter().any(|(name, _)| path.file_stem().is_some_and(|stem| stem == *name));
+        if path.is_dir() && !is_target {
+            code += &sources(&path)?.concat();
+        }
+    }
+    Ok(code)
 }
 
 /// Whether the code contains a relative path of this file, of its folder, or a pattern that begins like its path.

@@ -64,3 +64,15 @@ fn a_file_outside_affects_the_tests_that_read_it() {
     assert_eq!(affected("proof/golden/codec-text.txt"), [&["bandog-codec it"][..], &xtask].concat());
     assert_eq!(affected("crates/bandog-grid/README.md"), [&["bandog-grid doctests"][..], &xtask].concat());
 }
+
+#[test]
+fn code_that_targets_share_belongs_to_each_of_them() {
+    let folder = std::env::temp_dir().join(format!("bandog-since-{}", std::process::id()));
+    for (file, text) in [("it/main.rs", "own"), ("suite/both.rs", "use bandog_sync::Client;")] {
+        fs::create_dir_all(folder.join(file).parent().unwrap()).unwrap();
+        fs::write(folder.join(file), text).unwrap();
+    }
+    let code = shared(&folder, &[("it", folder.join("it/main.rs"))]);
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(code.unwrap(), "use bandog_sync::Client;");
+}
