@@ -7,6 +7,7 @@ mod check;
 mod deb;
 mod exits;
 mod fault;
+mod first_run;
 mod fuzz;
 mod installable;
 mod interop;

@@ -24,7 +24,20 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
     command.envs(settings());
+    forget_package(&mut command);
     command
+}
+
+/// Takes the variables about the package of this program, which cargo has set when it started it, from the environment of
+/// a cargo. Build scripts that read them, such as that of `ring`, would run again, and all that depends on them would be
+/// built again.
+pub(crate) fn forget_package(command: &mut Command) {
+    let is_about_package = |name: &OsString| {
+        name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+    };
+    env::vars_os().map(|(name, _)| name).filter(is_about_package).for_each(|name| {
+        command.env_remove(name);
+    });
 }
 
 /// The environment of each cargo of a task, unless the user has set these variables: no incremental builds and no debug

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use crate::fault::Fault;
+use crate::first_run;
 use crate::interop;
 use crate::laws::Results;
 use crate::record;
@@ -96,7 +97,7 @@ pub(crate) fn prove(record: bool) -> Result<(), Fault> {
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
     run.proofs()?;
-    if let Err(fault) = interop::run(&[]) {
+    for fault in [first_run::prove(), interop::run(&[])].into_iter().filter_map(Result::err) {
         run.tally.failures.push(fault.to_string());
         run.succeeded = false;
     }

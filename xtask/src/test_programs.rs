@@ -245,7 +245,11 @@ impl TestProgram {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).args(&self.args).envs(self.variables.iter().cloned());
-        command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        if self.name == DOCTESTS {
+            step::forget_package(&mut command);
+        } else {
+            command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        }
         if self.is_one_of(WAITING) && env::var_os(THREADS).is_none() {
             let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
             command.env(THREADS, cores.saturating_mul(NonZeroUsize::MIN.saturating_add(1)).to_string());
