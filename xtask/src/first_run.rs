@@ -14,10 +14,10 @@ pub(crate) fn prove() -> Result<(), Fault> {
     // Of the whole workspace, the packages together would give it every store.
     step::run("the command of a first run", &mut step::cargo(&["build", "--locked", "--package", PACKAGE]))?;
     let program = Workspace::read()?.target().join("debug").join(PACKAGE);
-    step::run("its demo", Command::new(&program).args(["demo", "--seconds", "1"]))?;
+    step::run("its demo", Command::new(&program).args(["demo", "--seconds", "3"]))?;
     for (url, feature) in [
         ("redis://localhost", "redis"),
-        ("zk://localhost", "zookeeper"),
+        ("zookeeper://localhost", "zookeeper"),
         ("postgres://localhost/shop", "postgres"),
         ("mysql://localhost/shop", "mysql"),
     ] {
