@@ -32,8 +32,24 @@ pub(super) fn laws() -> Result<Vec<Law>, Fault> {
             .ok_or_else(|| Fault::failed(format!("{file} has no documentation of {name} that begins with `Law`")))?;
         laws.push(Law { number, name, text });
     }
+    for path in entries(Path::new(LAWS))? {
+        let file = path.display().to_string();
+        let of_file = functions(&read(&file)?);
+        if let Some(name) = of_file.iter().find(|name| !laws.iter().any(|law| law.name == **name)) {
+            return Err(Fault::failed(format!("{file} has the law {name}, which no world runs: add it to {LIST}")));
+        }
+    }
     laws.sort_by_key(|law| law.number);
     Ok(laws)
+}
+
+/// The names of the functions of laws in this source.
+pub(super) fn functions(source: &str) -> Vec<String> {
+    let names = source.lines().filter_map(|line| {
+        let (name, _) = line.strip_prefix("pub async fn ")?.split_once("<W: World>(world: &W) -> Law")?;
+        Some(name.to_owned())
+    });
+    names.collect()
 }
 
 /// The number, the group and the name of each law in the list.

@@ -65,6 +65,8 @@ fn laws_are_found_in_the_code() {
     assert_eq!(sentence("a").as_deref(), Some("a hold that `World` does not renew expires"));
     assert_eq!(sentence("b").as_deref(), Some("for holders: each call"));
     assert_eq!(sentence("c"), None);
+    let two = "pub async fn one<W: World>(world: &W) -> Law {\n}\npub async fn help(world: &World) {\n}\nasync fn no<W: World>(world: &W) -> Law {";
+    assert_eq!(code::functions(two), ["one"]);
     crate::step::enter_root().unwrap();
     assert!(code::laws().unwrap().len() > 150);
     assert!(code::worlds().unwrap().contains("postgres with mode=rowlock"));
