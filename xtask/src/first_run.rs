@@ -14,7 +14,7 @@ pub(crate) fn prove() -> Result<(), Fault> {
     // Of the whole workspace, the packages together would give it every store.
     step::run("the command of a first run", &mut step::cargo(&["build", "--locked", "--package", PACKAGE]))?;
     let program = Workspace::read()?.target().join("debug").join(PACKAGE);
-    step::run("its demo", Command::new(&program).args(["demo", "--seconds", "3"]))?;
+    step::run("its demo", Command::new(&program).args(["demo", "--seconds", "3"]).env_remove("BANDOG_URL"))?;
     for (url, feature) in [
         ("redis://localhost", "redis"),
         ("zookeeper://localhost", "zookeeper"),
