@@ -62,8 +62,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             return Err(store.fault(&error)); // The store does not answer.
         }
         // Only one of several servers may refuse the client, or the user may lack rights. Then the findings say which one,
-        // and why.
-        match client.check().await {
+        // and why. A busy server may need longer than a request to refuse each connection of the client: then the next
+        // attempt has fewer to try.
+        let mut checked = client.check().await;
+        for _ in 0..2 {
+            if checked.is_err() && has_no_connection(&error) {
+                checked = client.check().await;
+            }
+        }
+        match checked {
             Ok(found) if found.iter().any(|finding| finding.level == Level::Danger) => Ok(Some(found)),
             Ok(_) | Err(_) => Err(store.fault(&error)),
         }

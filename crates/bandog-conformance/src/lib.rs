@@ -33,6 +33,7 @@
 
 mod census;
 mod child;
+mod ends_itself;
 mod kind_kit;
 mod kit;
 pub mod laws;

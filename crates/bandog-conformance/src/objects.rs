@@ -106,9 +106,11 @@ macro_rules! each_object_law {
             group_entries_come_again group_lease_expires group_of_many_takers_is_exclusive group_notifies_takers
             group_that_is_missing_begins_again group_is_removed_with_its_parts
             take_leaves_the_element_until_it_is_done take_again_counts_deliveries take_undelivered_keeps_the_order
-            take_expires take_is_exact take_confirms_earlier_ones take_lease_is_extended take_of_sorted_sets_and_sets
+            take_expires take_is_exact take_is_limited_in_bytes take_again_gives_back_what_it_does_not_get take_confirms_earlier_ones take_lease_is_extended take_of_sorted_sets_and_sets
             take_of_many_takers_is_exclusive take_notifies_subscribers take_moves_to_another_list
-            whole_object_expires_with_its_parts whole_queue_expires_with_taken_elements whole_object_is_deleted_with_its_parts whole_object_persists
+            whole_object_expires_with_its_parts whole_queue_expires_with_taken_elements whole_object_in_use_expires
+            whole_object_is_deleted_with_its_parts whole_object_persists
+            object_subscriptions_end_themselves
             other_structures_are_refused a_batch_answers_each_operation objects_are_listed an_object_is_described any_bytes_are_kept
             cache_entry_is_fresh_then_stale_then_gone cache_fill_has_one_owner cache_removal_ends_the_fill
             cache_is_cleared_by_parts cache_fill_expires cache_stale_entry_stays_during_a_fill cache_fill_replaces_another cache_fill_begins_instead_of_an_entry

@@ -63,14 +63,16 @@ macro_rules! each_queue_law {
         $crate::queue_laws! { $test $world,
             elements_are_delivered_in_their_order elements_of_any_bytes_are_delivered pushes_that_are_repeated_add_nothing
             elements_with_an_id_are_pushed_once elements_with_a_greater_priority_come_first elements_wait_for_their_time
-            deliveries_have_leases deliveries_of_a_repeated_take_are_the_same deliveries_are_extended
+            deliveries_have_leases deliveries_of_a_repeated_take_are_the_same takes_are_limited_in_bytes
+            repeated_takes_give_back_what_they_do_not_get deliveries_of_programs_that_died_count deliveries_are_extended
             elements_that_are_delivered_too_often_are_dead elements_are_delivered_once_to_many_takers
             elements_that_are_done_are_gone elements_that_failed_come_again elements_that_are_handed_back_keep_their_place
             elements_that_failed_for_good_are_dead settlements_of_a_late_taker_count_until_the_next_delivery
             elements_of_a_key_come_one_by_one keys_go_on_after_dead_elements elements_wait_for_their_predecessors
             results_are_kept_for_a_time bells_ring queues_can_be_paused queues_limit_what_is_taken queues_limit_the_rate
-            elements_can_be_cancelled queues_show_their_elements queues_can_be_listed workers_are_shown_for_a_time
-            queues_agree_with_the_model
+            elements_can_be_cancelled elements_are_withdrawn_if_they_were_not_delivered
+            queues_show_their_elements elements_are_shown_in_portions queues_can_be_listed workers_are_shown_for_a_time
+            queue_bells_end_themselves queues_agree_with_the_model
         }
     };
 }

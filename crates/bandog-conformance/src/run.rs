@@ -197,6 +197,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 100, crowd, all_clients_are_served }
         $crate::one_law! { $test $world, 100, crowd, offer }
         $crate::one_law! { $test $world, 100, crowd, offer_of_a_read_write_lock }
+        $crate::one_law! { $test $world, 94, admin, lock_notifications_end_themselves }
         $crate::one_law! { $test $world, 95, admin, inspect }
         $crate::one_law! { $test $world, 95, admin, registry }
         $crate::one_law! { $test $world, 95, admin, inspect_who }
@@ -257,6 +258,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 166, record_notifications, record_notified_after_a_restart }
         $crate::one_law! { $test $world, 167, record_notifications, record_notifications_end }
         $crate::one_law! { $test $world, 168, record_notifications, record_notified_by_processes }
+        $crate::one_law! { $test $world, 169, record_notifications, record_notifications_end_themselves }
         $crate::one_law! { $test $world, 181, latches, latch_set_once }
         $crate::one_law! { $test $world, 182, latches, latch_opens_at_zero }
         $crate::one_law! { $test $world, 183, latches, latch_operation_counts_once }

@@ -27,7 +27,7 @@ use self::{
 use crate::{
     Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind,
     Latches, Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal,
-    Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
+    Reports, Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
     queues::Queues,
@@ -85,6 +85,7 @@ struct MemoryState {
     members: HashMap<ClientId, (Member, Moment)>,
     /// The settings that all clients share.
     settings: HashMap<String, String>,
+    reports: Reports,
 }
 
 impl Memory {
@@ -113,6 +114,14 @@ impl Memory {
     fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Changes the state, and then delivers what this reports to subscribers.
+    fn change<T>(&self, change: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
+        let (mut state, now) = self.state_and_time();
+        let result = change(&mut state, now);
+        Reports::unlock(state, &self.state, |state| &mut state.reports);
+        result
+    }
 }
 
 #[async_trait]
@@ -122,9 +131,10 @@ impl Leases for Memory {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let (mut state, now) = self.state_and_time();
-        let apply = |step: &Step| state.apply(step, now).map_err(|error| error.during(step.verb()).at(step.key()));
-        steps.iter().map(apply).collect()
+        self.change(|state, now| {
+            let apply = |step: &Step| state.apply(step, now).map_err(|error| error.during(step.verb()).at(step.key()));
+            steps.iter().map(apply).collect()
+        })
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -139,14 +149,18 @@ impl Leases for Memory {
         };
         let id = self.state().subscribers.add(&claim.key, queued, notifier);
         let (shared, key) = (self.clone(), claim.key.clone());
-        Ok(Subscription::new(move || shared.state().subscribers.remove(&key, id)))
+        Ok(Subscription::new(move || {
+            let removed = shared.state().subscribers.remove(&key, id);
+            drop(removed);
+        }))
     }
 
     async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
-        let (mut state, now) = self.state_and_time();
-        let before = state.lock(key).set_limit(permits, now).map_err(|error| error.during("set_limit").at(key))?;
-        state.subscribers.notify(key, None);
-        Ok(before)
+        self.change(|state, now| {
+            let before = state.lock(key).set_limit(permits, now).map_err(|error| error.during("set_limit").at(key))?;
+            state.subscribers.notify(key, None, &mut state.reports);
+            Ok(before)
+        })
     }
 
     async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -225,11 +239,12 @@ impl Inspect for Memory {
     }
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        let (mut state, now) = self.state_and_time();
-        let lock = state.lock(key);
-        let (row, evicted, next) = (lock.row(key, now), lock.evict(now), lock.next_in_queue(now));
-        state.notify(key, evicted, next);
-        Ok(row)
+        self.change(|state, now| {
+            let lock = state.lock(key);
+            let (row, evicted, next) = (lock.row(key, now), lock.evict(now), lock.next_in_queue(now));
+            state.notify(key, evicted, next);
+            Ok(row)
+        })
     }
 
     async fn forget(&self, key: &Key) -> Result<bool> {
@@ -289,8 +304,13 @@ impl Backend for Memory {
 #[async_trait]
 impl Messages for Memory {
     async fn publish(&self, messages: &[(Channel, Vec<u8>)]) -> Vec<Result<u64>> {
-        let state = self.state();
-        messages.iter().map(|(channel, payload)| Ok(state.message_subscribers.publish(channel, payload))).collect()
+        self.change(|state, _| {
+            let MemoryState { message_subscribers, reports, .. } = state;
+            messages
+                .iter()
+                .map(|(channel, payload)| Ok(message_subscribers.publish(channel, payload, reports)))
+                .collect()
+        })
     }
 
     async fn subscribe_messages(&self, channels: &Channels, sink: Sink) -> Result<Subscription> {
@@ -306,21 +326,11 @@ impl Messages for Memory {
 #[async_trait]
 impl Structures for Memory {
     async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>> {
-        let (mut state, now) = self.state_and_time();
-        state.objects.expire(now);
-        let wall = objects::wall_millis(self.clock);
-        let apply = |op| {
-            let (reply, grown) = objects::run(&mut state.objects, op, now, wall);
-            grown.map(|key| state.element_subscribers.notify(&key, None));
-            match &op.action {
-                Action::Cache(action) => state.report_change(&op.key, action),
-                Action::Timed(..) => state.report_events(&op.key),
-                Action::Map(op) | Action::Copied(op) if op.written().next().is_none() => {}
-                _ => state.map_subscribers.of(&op.key).for_each(|changes| changes.report(MapChange::Any)),
-            }
-            reply
-        };
-        ops.iter().map(apply).collect()
+        self.change(|state, now| {
+            state.objects.expire(now);
+            let wall = objects::wall_millis(self.clock);
+            ops.iter().map(|op| state.run(op, now, wall)).collect()
+        })
     }
 
     async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
@@ -351,8 +361,8 @@ impl Structures for Memory {
     }
 
     async fn track_cache(&self, key: &Key, changes: CacheChanges) -> Result<Subscription> {
-        changes.report(CacheChange::Any);
-        let id = self.state().cache_subscribers.add(key, changes);
+        let id = self.state().cache_subscribers.add(key, changes.clone());
+        changes.report(CacheChange::Any); // From now on each change is reported.
         let shared = self.clone();
         Ok(Subscription::new(move || {
             let removed = shared.state().cache_subscribers.remove(&id);
@@ -361,8 +371,8 @@ impl Structures for Memory {
     }
 
     async fn track_map(&self, key: &Key, changes: MapChanges) -> Result<Subscription> {
-        changes.report(MapChange::Any);
-        let id = self.state().map_subscribers.add(key, changes);
+        let id = self.state().map_subscribers.add(key, changes.clone());
+        changes.report(MapChange::Any); // From now on each change is reported.
         let shared = self.clone();
         Ok(Subscription::new(move || {
             let removed = shared.state().map_subscribers.remove(&id);
@@ -389,13 +399,36 @@ impl Memory {
     fn subscribe_object(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         let id = self.state().element_subscribers.add(key, None, notifier);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Subscription::new(move || shared.state().element_subscribers.remove(&key, id)))
+        Ok(Subscription::new(move || {
+            let removed = shared.state().element_subscribers.remove(&key, id);
+            drop(removed);
+        }))
     }
 }
 
 impl MemoryState {
+    /// Applies an operation on an object, and reports it.
+    fn run(&mut self, op: &Op, now: Moment, wall: u64) -> Result<Reply> {
+        let (reply, grown) = objects::run(&mut self.objects, op, now, wall);
+        if let Some(key) = grown {
+            self.element_subscribers.notify(&key, None, &mut self.reports);
+        }
+        match &op.action {
+            Action::Cache(action) => self.report_change(&op.key, action),
+            Action::Timed(..) => self.report_events(&op.key),
+            Action::Map(op) | Action::Copied(op) if op.written().next().is_none() => {}
+            _ => {
+                for changes in self.map_subscribers.of(&op.key) {
+                    let changes = changes.clone();
+                    self.reports.add(move || changes.report(MapChange::Any));
+                }
+            }
+        }
+        reply
+    }
+
     /// Reports a change of a cache.
-    fn report_change(&self, key: &Key, op: &CacheOp) {
+    fn report_change(&mut self, key: &Key, op: &CacheOp) {
         let change = match op {
             CacheOp::Put(at, _) | CacheOp::Remove(at) | CacheOp::Fill { at, .. } => CacheChange::Entry(at.clone()),
             CacheOp::Clear { .. } => CacheChange::Any,
@@ -407,13 +440,19 @@ impl MemoryState {
                 return;
             }
         };
-        self.cache_subscribers.of(key).for_each(|changes| changes.report(change.clone()));
+        for changes in self.cache_subscribers.of(key) {
+            let (changes, change) = (changes.clone(), change.clone());
+            self.reports.add(move || changes.report(change));
+        }
     }
 
     /// Reports the events of the last operation on a timed map.
     fn report_events(&mut self, key: &Key) {
         for event in self.objects.take_events() {
-            self.entry_subscribers.of(key).for_each(|events| events.report(event.clone()));
+            for events in self.entry_subscribers.of(key) {
+                let (events, event) = (events.clone(), event.clone());
+                self.reports.add(move || events.report(event));
+            }
         }
     }
 
@@ -429,7 +468,7 @@ impl MemoryState {
             }
             Answer::Claimed(verdict) => {
                 if wakes_others {
-                    self.subscribers.notify(step.key(), None);
+                    self.subscribers.notify(step.key(), None, &mut self.reports);
                 }
                 if let Verdict::Granted { .. } = verdict {
                     self.granted.insert(step.key().clone(), now);
@@ -463,11 +502,11 @@ impl MemoryState {
     /// that is next in the queue. Then `released` is returned with the number of notified clients. The number is 0 if
     /// no subscriber was notified. Otherwise it is None, because this backend does not know to which clients the
     /// subscribers belong.
-    fn notify(&self, key: &Key, released: Released, next: Option<ClaimId>) -> Released {
+    fn notify(&mut self, key: &Key, released: Released, next: Option<ClaimId>) -> Released {
         if released == Released::NotHeld {
             return released;
         }
-        let has_notified = self.subscribers.notify(key, next);
+        let has_notified = self.subscribers.notify(key, next, &mut self.reports);
         match released {
             Released::Freed { .. } => Released::freed(has_notified),
             released @ (Released::LeftQueue | Released::NotHeld) => released,

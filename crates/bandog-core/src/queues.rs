@@ -69,19 +69,25 @@ pub trait Queues: Debug + Send + Sync + 'static {
     /// Ends deliveries, all that are not [busy](Settled::Busy) in one step, of each element at most one. One answer for each.
     async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>>;
 
-    /// The elements with these ids, or their results. None: the store does not know the id.
-    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>>;
+    /// The elements with these ids, or their results. None: the store does not know the id. `payload` is the maximum number of
+    /// bytes of each payload that is returned. The results have at most [`PORTION`](crate::PORTION) bytes beside the first one:
+    /// the row of an element that has ended has no outcome if there is no more room for it, so it must be asked for again. The
+    /// payloads have at most as many, and those that follow are empty.
+    async fn find(&self, queue: &Key, ids: &[ElementId], payload: usize) -> Result<Vec<Option<ElementRow>>>;
 
     /// The state of a queue.
     async fn status(&self, queue: &Key) -> Result<QueueStatus>;
 
-    /// A page of the elements in one phase, in the order in which they will be delivered or have ended.
+    /// A page of the elements in one phase, in the order in which they will be delivered or have ended. `payload` is the maximum
+    /// number of bytes of each payload that is returned. All together have at most [`PORTION`](crate::PORTION) bytes beside the
+    /// first one, so a page may have fewer elements than `about`, but at least one if there is one.
     async fn elements(
         &self,
         queue: &Key,
         phase: Phase,
         from: &Cursor,
         about: usize,
+        payload: usize,
     ) -> Result<(Vec<ElementRow>, Option<Cursor>)>;
 
     /// Changes a queue, for operators. Returns the number of changed elements; a long change is done in parts of 1,000 and

@@ -474,15 +474,26 @@ where
         C: Encode<W>,
         C::Keys: Encode<Q>,
     {
-        self.write(|to| {
+        let mut unwritable = None;
+        let call = self.write(|to| {
             let at = entry_key(to.write(&self.codec.keys(), key)?);
-            let value = Some(to.write(&self.codec, value)?);
+            let key = at.key.clone();
+            let value = match to.write(&self.codec, value) {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    unwritable = Some(error.at(self.key()));
+                    return Ok((CacheOp::Remove(at), key)); // The old value is not the newest one any more.
+                }
+            };
             let Some(entry) = self.settings.entry(value) else {
                 return Err(Error::misused("`fresh` and `stale` are 0, so nothing is written"));
             };
-            let key = at.key.clone();
             Ok((CacheOp::Put(at, entry), key))
-        })
+        });
+        match unwritable {
+            Some(error) => call.then_fail(error),
+            None => call,
+        }
     }
 
     /// Removes an entry. No load that runs is written, in any process.

@@ -60,6 +60,20 @@ impl<T> Call<T> {
             known @ State::Known(_) => Self(known),
         }
     }
+
+    /// Fails with this error after the operation was applied.
+    pub(crate) fn then_fail(self, error: Error) -> Self
+    where
+        T: 'static,
+    {
+        match self.0 {
+            State::Send { store, op, bytes, exact, read } => {
+                let read = Box::new(move |reply| read(reply).and(Err(error)));
+                Self(State::Send { store, op, bytes, exact, read })
+            }
+            known @ State::Known(_) => Self(known),
+        }
+    }
 }
 
 impl<T: Send + 'static> IntoFuture for Call<T> {

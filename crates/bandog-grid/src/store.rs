@@ -126,6 +126,14 @@ impl Store {
         replies
     }
 
+    /// Applies operations that keep leases, give elements back, or free memory. The limits of the grid do not refuse them:
+    /// each taker has one such request at a time.
+    pub(crate) async fn run_always(&self, ops: &[Op]) -> Vec<Result<Reply>> {
+        let mut replies = self.structures.run(ops).await;
+        replies.resize_with(ops.len(), || Err(missing()));
+        replies
+    }
+
     /// Applies one operation, alone if nothing else is in flight, and otherwise together with others that are made at the
     /// same time.
     async fn run_shared(self: &Arc<Self>, op: &Op, bytes: usize) -> Result<Reply> {

@@ -133,7 +133,7 @@ impl<'a> Cached<'a> {
             Some(_) => quote!(#support::#call(#handle, #key_of, async move { #work.await }).await),
             None => quote!(#support::blocking::#call(#handle, #key_of, move || #work)),
         };
-        let invalidate = self.invalidate();
+        let (invalidate, place) = (self.invalidate(), self.place());
         let check = match &sig.output {
             ReturnType::Type(_, of) if self.call == "value" => quote! {
                 {
@@ -149,7 +149,7 @@ impl<'a> Cached<'a> {
             #vis #sig {
                 #inside
                 #check
-                let #handle = #support::cache(#grid, #cache).map(|#handle| #handle #options);
+                let #handle = #support::cache(#grid, #cache, #place).map(|#handle| #handle #options);
                 let #key_of = ::std::string::String::from(#key);
                 #own_this
                 #(#own)*
@@ -158,6 +158,13 @@ impl<'a> Cached<'a> {
             #beside
             #invalidate
         }
+    }
+
+    /// The place of the function, for errors and to tell it from others.
+    fn place(&self) -> TokenStream {
+        let name = self.function.sig.ident.to_string();
+        let at = quote!(" (", ::std::file!(), ":", ::std::line!(), ")");
+        quote!(::std::concat!(::std::module_path!(), "::", #name, #at))
     }
 
     /// The function that removes an entry: `price::invalidate(&sku)` beside a function, and `invalidate_price(&self, sku)`
@@ -173,10 +180,11 @@ impl<'a> Cached<'a> {
         let generics = (!generics.is_empty()).then(|| quote!(<#generics>));
         let name = &sig.ident;
         let docs = format!("Removes the cached value of [`{name}`] for these arguments. No load that runs is cached.");
+        let place = self.place();
         let (asyncness, receiver) = (&sig.asyncness, self.receiver.map(|receiver| quote!(#receiver,)));
         let remove = match asyncness {
-            Some(_) => quote!(#support::remove(#support::cache(#grid, #cache), #key).await),
-            None => quote!(#support::blocking::remove(#support::cache(#grid, #cache), #key)),
+            Some(_) => quote!(#support::remove(#support::cache(#grid, #cache, #place), #key).await),
+            None => quote!(#support::blocking::remove(#support::cache(#grid, #cache, #place), #key)),
         };
         let function = |function: Ident| {
             quote! {

@@ -14,6 +14,7 @@ use serde_json::json as value;
 
 use crate::{
     LockJson,
+    queue_json::PAYLOAD_BYTES,
     source::{Act, Answer, ElementsPage, ListedLock, ObjectsPage, Source, Target, Trouble, json},
 };
 
@@ -145,7 +146,7 @@ impl Source for OverStore {
     }
 
     async fn elements(&self, name: &str, phase: Phase, from: &Cursor, about: usize) -> Result<ElementsPage, Trouble> {
-        let page = self.queues()?.elements(&self.key(name)?, phase, from, about).await;
+        let page = self.queues()?.elements(&self.key(name)?, phase, from, about, PAYLOAD_BYTES).await;
         page.map_err(|error| Trouble::of(&error))
     }
 

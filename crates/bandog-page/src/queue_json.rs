@@ -9,6 +9,8 @@ use crate::{lock_json::millis, queues::QueueState};
 
 /// Maximum number of characters of a payload on the page.
 const PAYLOAD: usize = 1000;
+/// The number of bytes of a payload that are read for them.
+pub(crate) const PAYLOAD_BYTES: usize = 4 * PAYLOAD;
 
 /// The state of a queue in JSON. Programs rely on the field names.
 #[derive(Debug, Serialize)]
@@ -126,7 +128,14 @@ impl<'a> ElementJson<'a> {
             Some(Outcome::Failed(error)) => Some(error.as_str()),
             Some(Outcome::Done(_) | Outcome::Cancelled) | None => row.error.as_deref(),
         };
-        let payload = std::str::from_utf8(&row.payload).ok();
+        let payload = match std::str::from_utf8(&row.payload) {
+            Ok(text) => Some(text),
+            // The beginning of a longer text may end within a character.
+            Err(error) if row.payload.len() < row.payload_len && error.error_len().is_none() => {
+                std::str::from_utf8(&row.payload[..error.valid_up_to()]).ok()
+            }
+            Err(_) => None,
+        };
         let hex = || row.payload.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             id: row.id.to_string(),
@@ -161,7 +170,7 @@ impl<'a> ShownElement<'a> {
             hex.truncate(PAYLOAD);
         }
         let worker = state.status.workers.iter().find(|worker| row.taker == Some(worker.id));
-        Self { element, place: worker.map(|worker| worker.place.as_str()), payload_bytes: row.payload.len() }
+        Self { element, place: worker.map(|worker| worker.place.as_str()), payload_bytes: row.payload_len }
     }
 }
 

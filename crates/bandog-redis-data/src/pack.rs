@@ -469,8 +469,9 @@ fn take(name: &str, op: &TakeOp) -> Command {
     };
     let keys = || names::take(name).to_vec();
     match op {
-        TakeOp::Take { from, at_most, lease, once, done } => {
-            with_once(call("take", keys(), from).arg(*at_most).arg(millis(*lease)), Some(once)).args(done)
+        TakeOp::Take { from, at_most, bytes, lease, once, done } => {
+            let command = call("take", keys(), from).arg(*at_most).arg(*bytes).arg(millis(*lease));
+            with_once(command, Some(once)).args(done)
         }
         TakeOp::Settle { from, ids, end } => {
             let end = match end {

@@ -57,8 +57,8 @@ impl Queues for RedisObjects {
         self.ask(queue, call, answers::settled).await
     }
 
-    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
-        self.ask(queue, calls::find(queue, ids), answers::rows).await
+    async fn find(&self, queue: &Key, ids: &[ElementId], payload: usize) -> Result<Vec<Option<ElementRow>>> {
+        self.ask(queue, calls::find(queue, ids, payload), answers::rows).await
     }
 
     async fn status(&self, queue: &Key) -> Result<QueueStatus> {
@@ -71,10 +71,11 @@ impl Queues for RedisObjects {
         phase: Phase,
         Cursor(from): &Cursor,
         about: usize,
+        payload: usize,
     ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
         let about = about.clamp(1, MAX_PAGE);
-        let Some(call) = calls::page(queue, phase, from, about) else { return Ok((Vec::new(), None)) };
-        self.ask(queue, call, |reply| answers::page(phase, about, reply)).await
+        let Some(call) = calls::page(queue, phase, from, about, payload) else { return Ok((Vec::new(), None)) };
+        self.ask(queue, call, |reply| answers::page(phase, reply)).await
     }
 
     async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {

@@ -147,7 +147,13 @@ fn journal(op: &JournalOp, value: Value) -> Result<Reply> {
 /// The answer to an operation of a queue.
 fn elements(op: &TakeOp, value: Value) -> Result<Reply> {
     match op {
-        TakeOp::Take { .. } => each(value)?.into_iter().map(taken).collect::<Result<_>>().map(Reply::Taken),
+        TakeOp::Take { .. } => {
+            let mut elements = each(value)?;
+            // The script adds an empty one if a further one was left.
+            let is_cut = elements.pop_if(|last| matches!(last, Value::Array(fields) if fields.is_empty())).is_some();
+            let elements = elements.into_iter().map(taken).collect::<Result<_>>()?;
+            Ok(Reply::Taken { elements, is_cut })
+        }
         TakeOp::Settle { .. } | TakeOp::Extend { .. } => flags(value).map(Reply::Flags),
         TakeOp::Count(_) => match each(value)?.as_slice() {
             [ready, taken] => Ok(Reply::Queue { ready: unsigned(ready)?, taken: unsigned(taken)? }),

@@ -124,7 +124,8 @@ impl Tracking {
         }
         let shared = self.0.clone();
         Subscription::new(move || {
-            shared.state().subscribers.retain(|subscriber| subscriber.id != id);
+            let removed: Vec<_> = shared.state().subscribers.extract_if(.., |subscriber| subscriber.id == id).collect();
+            drop(removed); // Not under the lock: what it owns may take it again.
             shared.changed.notify_one();
         })
     }

@@ -62,7 +62,7 @@ impl Queues for Sql {
 
     async fn extend(&self, extend: &Extend) -> Result<Vec<Extended>> {
         let query = settle::Extension(extend.clone());
-        self.query_queues(query).await.map_err(|error| error.during("extend").at(&extend.queue))
+        self.extend_in_queues(query).await.map_err(|error| error.during("extend").at(&extend.queue))
     }
 
     async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>> {
@@ -70,8 +70,8 @@ impl Queues for Sql {
         self.query_queues(query).await.map_err(|error| error.during("settle").at(queue))
     }
 
-    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
-        let query = read::Find { queue: queue.clone(), ids: ids.to_vec() };
+    async fn find(&self, queue: &Key, ids: &[ElementId], payload: usize) -> Result<Vec<Option<ElementRow>>> {
+        let query = read::Find { queue: queue.clone(), ids: ids.to_vec(), payload };
         self.query_queues(query).await.map_err(|error| error.during("find").at(queue))
     }
 
@@ -85,15 +85,16 @@ impl Queues for Sql {
         phase: Phase,
         from: &Cursor,
         about: usize,
+        payload: usize,
     ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
-        let query = read::Page { queue: queue.clone(), phase, from: from.clone(), about };
+        let query = read::Page { queue: queue.clone(), phase, from: from.clone(), about, payload };
         self.query_queues(query).await.map_err(|error| error.during("elements").at(queue))
     }
 
     async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {
         let query = || change::Changing { queue: queue.clone(), change: change.clone() };
         let changed = match change {
-            Change::Retry(_) | Change::Remove(_) | Change::Purge(_) => {
+            Change::Retry(_) | Change::Remove(_) | Change::Withdraw(_) | Change::Purge(_) => {
                 let end = Instant::now() + self.context().options.timeout;
                 loop {
                     // Each attempt ends soon, so that it delays no other request for long.

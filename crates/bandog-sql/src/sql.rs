@@ -28,9 +28,9 @@ use crate::{
 ///
 /// # Connections
 /// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and
-/// the registry, and for notifications. A fifth one is for work queues, if they are used, and a sixth for requests about
-/// them that may wait for a transaction of another program: pushes with `once`, and changes by operators. Each is opened
-/// when it is first needed. Clones share them. While the server has no free connection, one is enough for all requests,
+/// the registry, and for notifications. A fifth one is for work queues, if they are used, a sixth for requests about
+/// them that may wait for a transaction of another program: pushes with `once`, and changes by operators, and a seventh for the
+/// extension of the leases of their elements, so that no large push or take delays it. Each is opened when it is first needed. Clones share them. While the server has no free connection, one is enough for all requests,
 /// and waiters poll. Each must lead to one session of the server. A pooler, such as PgBouncer, is refused, unless the URL
 /// says `?pooler=session`.
 #[derive(Debug, Clone)]
@@ -45,6 +45,8 @@ struct Shared {
     queues: Lane,
     /// For requests about work queues that may wait for a transaction of another program.
     waits: Lane,
+    /// For the extension of the leases of elements, which waits for no other request.
+    extensions: Lane,
     /// The sessions that hold locks of the database. None in layouts without them.
     held: Option<Arc<Held>>,
 }
@@ -92,6 +94,7 @@ impl Sql {
             others: Lane::default(),
             queues: Lane::default(),
             waits: Lane::default(),
+            extensions: Lane::reconnecting(),
         })))
     }
 
@@ -121,7 +124,9 @@ impl Sql {
     ) -> Result<T> {
         let (context, deadline) = (self.context(), Instant::now() + self.context().options.timeout);
         // Each lane once: a lane that the server has refused tries again soon, so one seems to be open most of the time.
-        let mut untried = vec![lane, &self.0.steps, &self.0.renewals, &self.0.others, &self.0.queues, &self.0.waits];
+        let shared = &self.0;
+        let all = [&shared.steps, &shared.renewals, &shared.others, &shared.queues, &shared.waits, &shared.extensions];
+        let mut untried: Vec<&Lane> = [lane].into_iter().chain(all).collect();
         let mut next = untried.iter().copied().find(|lane| !lane.is_refused()).unwrap_or(lane);
         loop {
             let answer = next.call(context, deadline, &work).await?;
@@ -167,6 +172,11 @@ impl Sql {
     /// Executes a query about work queues that may wait for a transaction of another program, and delays no others meanwhile.
     pub(crate) async fn wait_in_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
         self.query_in(&self.0.waits, query).await
+    }
+
+    /// Executes an extension of the leases of elements. It waits for no other request.
+    pub(crate) async fn extend_in_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
+        self.query_in(&self.0.extensions, query).await
     }
 
     /// Executes a query that is neither a step nor a renewal. It may overtake steps.

@@ -49,6 +49,12 @@ struct Subscribers {
     callers: Vec<oneshot::Sender<Result<()>>>,
 }
 
+impl Subscribers {
+    fn notifiers(&self) -> Vec<Notifier> {
+        self.notifiers.iter().map(|(_, notifier)| notifier.clone()).collect()
+    }
+}
+
 impl Subscriptions {
     /// Whether a channel has a subscriber.
     pub(crate) fn has(&self, channel: Channel) -> bool {
@@ -87,12 +93,14 @@ impl Subscriptions {
     pub(crate) fn remove(&self, channel: Channel, number: u64) {
         let mut state = self.state();
         let Some(subscribers) = state.channels.get_mut(&channel) else { return };
-        subscribers.notifiers.retain(|(other, _)| *other != number);
+        let removed: Vec<_> = subscribers.notifiers.extract_if(.., |(other, _)| *other == number).collect();
         subscribers.claims.retain(|(other, ..)| *other != number);
         if subscribers.notifiers.is_empty() {
             state.channels.remove(&channel);
             self.changed.notify_one();
         }
+        drop(state);
+        drop(removed); // Not under the lock: what it owns may take it again.
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -161,9 +169,8 @@ impl Subscriptions {
     }
 
     pub(crate) fn notify(&self, channel: Channel) {
-        for (_, notifier) in self.state().channels.get(&channel).into_iter().flat_map(|found| &found.notifiers) {
-            notifier.notify();
-        }
+        let notifiers = self.state().channels.get(&channel).map(Subscribers::notifiers);
+        notifiers.iter().flatten().for_each(Notifier::notify); // Not under the lock.
     }
 
     /// Records that the session is subscribed to this channel. The subscribers of an earlier session are notified,
@@ -173,9 +180,9 @@ impl Subscriptions {
         let Some(subscribers) = state.channels.get_mut(&channel) else { return };
         subscribers.is_active = true;
         subscribers.callers.drain(..).for_each(|caller| drop(caller.send(Ok(()))));
-        if is_new_session {
-            subscribers.notifiers.iter().for_each(|(_, notifier)| notifier.notify());
-        }
+        let missed = is_new_session.then(|| subscribers.notifiers());
+        drop(state);
+        missed.iter().flatten().for_each(Notifier::notify);
     }
 
     /// Confirms the channels to which the session is subscribed already: their last subscriber left, and another one

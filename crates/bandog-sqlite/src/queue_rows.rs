@@ -214,6 +214,14 @@ impl Rows for QueueRows<'_, '_> {
         Ok(())
     }
 
+    fn payload_len(&mut self, id: ElementId) -> Result<usize, Fault> {
+        let queue = self.id();
+        let read = |row: &Row<'_>| row.get::<_, i64>(0);
+        let length =
+            self.table.statement(sql::WORK_PAYLOAD_LEN)?.query_row(params![queue, bytes(id)], read).optional()?;
+        Ok(length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default())
+    }
+
     fn body(&mut self, id: ElementId) -> Result<Body, Fault> {
         let queue = self.id();
         let read = |row: &Row<'_>| Ok(Body { payload: row.get(0)?, error: row.get(1)?, progress: row.get(2)? });

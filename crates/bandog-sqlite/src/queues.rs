@@ -175,9 +175,9 @@ impl Queues for Sqlite {
         self.on_queue("settle", queue, (AccessMode::DurableWrite, steps), apply).await
     }
 
-    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
+    async fn find(&self, queue: &Key, ids: &[ElementId], payload: usize) -> Result<Vec<Option<ElementRow>>> {
         let ids = ids.to_vec();
-        self.on_queue("find", queue, READ, move |rows, now| rules::find(rows, &ids, now)).await
+        self.on_queue("find", queue, READ, move |rows, now| rules::find(rows, &ids, payload, now)).await
     }
 
     async fn status(&self, queue: &Key) -> Result<QueueStatus> {
@@ -190,9 +190,10 @@ impl Queues for Sqlite {
         phase: Phase,
         from: &Cursor,
         about: usize,
+        payload: usize,
     ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
         let from = from.clone();
-        let apply = move |rows: &mut QueueRows<'_, '_>, now| rules::page(rows, phase, &from, about, now);
+        let apply = move |rows: &mut QueueRows<'_, '_>, now| rules::page(rows, phase, &from, about, payload, now);
         self.on_queue("elements", queue, READ, apply).await
     }
 

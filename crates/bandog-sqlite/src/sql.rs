@@ -91,6 +91,7 @@ pub(crate) const WORK_DELETE: &str = body(include_str!("../sql/work_delete.sql")
 pub(crate) const WORK_COUNT: &str = body(include_str!("../sql/work_count.sql"));
 pub(crate) const WORK_ADD_BODY: &str = body(include_str!("../sql/work_add_body.sql"));
 pub(crate) const WORK_BODY: &str = body(include_str!("../sql/work_body.sql"));
+pub(crate) const WORK_PAYLOAD_LEN: &str = body(include_str!("../sql/work_payload_len.sql"));
 pub(crate) const WORK_SET_TEXTS: &str = body(include_str!("../sql/work_set_texts.sql"));
 pub(crate) const WORK_DELETE_BODY: &str = body(include_str!("../sql/work_delete_body.sql"));
 pub(crate) const WORK_KEPT: &str = body(include_str!("../sql/work_kept.sql"));

@@ -59,10 +59,12 @@ impl Subscribers {
         let Some(of_topic) = notifiers.by_topic.get_mut(topic) else {
             return;
         };
-        of_topic.remove(&number);
+        let removed = of_topic.remove(&number);
         if of_topic.is_empty() {
             notifiers.by_topic.remove(topic);
         }
+        drop(notifiers);
+        drop(removed); // Not under the lock: what it owns may take it again.
     }
 
     /// Whether this topic has a subscriber.
@@ -79,12 +81,14 @@ impl Subscribers {
     pub(crate) fn notify(&self, matches: impl Fn(&Topic) -> bool) -> Vec<Topic> {
         let notifiers = self.notifiers();
         let matching = notifiers.by_topic.iter().filter(|(topic, _)| matches(topic));
-        matching
-            .map(|(topic, of_topic)| {
-                of_topic.values().for_each(Notifier::notify);
-                topic.clone()
-            })
-            .collect()
+        let matching = matching.map(|(topic, of_topic)| (topic.clone(), of_topic.values().cloned().collect()));
+        let matching: Vec<(Topic, Vec<Notifier>)> = matching.collect();
+        drop(notifiers); // No subscriber is called under the lock.
+        let notify = |(topic, of_topic): (Topic, Vec<Notifier>)| {
+            of_topic.iter().for_each(Notifier::notify);
+            topic
+        };
+        matching.into_iter().map(notify).collect()
     }
 
     fn notifiers(&self) -> MutexGuard<'_, Notifiers> {

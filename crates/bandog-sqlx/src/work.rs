@@ -3,7 +3,7 @@
 use std::ops::DerefMut;
 
 use bandog_core::Result;
-use bandog_work::{Delivery, ElementId, IntoPush, Push, PushAll, Submit, SubmitAll, SubmitBatch};
+use bandog_work::{Delivery, ElementId, IntoPush, Push, PushAll, PushBatch, Submit, SubmitAll, SubmitBatch};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
 use sqlx::{Postgres, Transaction};
@@ -130,7 +130,7 @@ macro_rules! pushes_one {
 /// Implements the traits for a database.
 macro_rules! in_transactions {
     ($database:ty) => {
-        pushes_many!($database: [] PushAll, [R: Send] SubmitAll<R>, [R: Send, L: Send] SubmitBatch<R, L>);
+        pushes_many!($database: [] PushAll, [] PushBatch, [R: Send] SubmitAll<R>, [R: Send, L: Send] SubmitBatch<R, L>);
         pushes_one!($database: [] Push, [R: Send] Submit<R>);
 
         impl<T: Send + Sync> DoneIn<$database> for Delivery<T> {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     executor::{Executor, KEEP, Submitted, TaskCall},
-    new::{IntoPush, Push, PushAll},
+    new::{IntoPush, Push, PushAll, PushBatch},
     sender,
     shared::{Shared, decode},
 };
@@ -46,7 +46,7 @@ pub struct SubmitAll<R> {
 #[derive(Debug)]
 pub struct SubmitBatch<R, L> {
     /// The elements, and the queue of the last call.
-    push: Result<(PushAll, Arc<Shared>)>,
+    push: Result<(PushBatch, Arc<Shared>)>,
     result: PhantomData<fn() -> (R, L)>,
 }
 
@@ -162,7 +162,7 @@ impl<R: 'static, L: 'static> IntoFuture for SubmitBatch<R, L> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (push, of_last) = self.push?;
-            let queue = push.shared.clone();
+            let queue = push.0.shared.clone();
             let mut pushed = push.await?;
             let last = pushed.pop().ok_or_else(|| Error::unavailable("the push was not answered").ambiguous())?;
             let parts = pushed.iter().map(|pushed| Submitted::new(&queue, pushed.id)).collect();

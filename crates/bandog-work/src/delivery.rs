@@ -134,6 +134,11 @@ impl Link {
         }
     }
 
+    /// Whether the delivery is lost or cancelled.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.until().is_none()
+    }
+
     /// Resolves when the delivery is lost or cancelled.
     pub(crate) async fn lost(&self) {
         let mut changes = self.until.clone();
@@ -197,7 +202,7 @@ impl<T> Delivery<T> {
 
     /// Whether the lease is over, or may be over soon without an answer of the store, or an operator has removed the element.
     pub fn is_lost(&self) -> bool {
-        self.link.until().is_none()
+        self.link.is_lost()
     }
 
     /// Time until the delivery is lost if its lease is not extended. Zero if it is lost.
@@ -269,7 +274,7 @@ impl<T> Delivery<T> {
     /// # Cancel safety
     /// As [`Delivery::done`].
     pub fn hand_back(&self) -> impl Future<Output = Result<()>> + Send + use<T> {
-        self.link.clone().settle(SettleEnd::HandBack)
+        self.link.clone().settle(SettleEnd::HandBack(Duration::ZERO))
     }
 
     /// The same delivery, without its value.

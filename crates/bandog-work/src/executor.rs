@@ -20,6 +20,7 @@ use futures_util::future::BoxFuture;
 use crate::{
     new::{IntoPush, Push},
     results,
+    sender::MAX_PAYLOAD,
     shared::{Shared, decode},
 };
 
@@ -299,7 +300,7 @@ fn done(ended: Result<Option<Outcome>>) -> Result<Vec<u8>, TaskError> {
 }
 
 async fn find(queue: &Shared, id: ElementId) -> Result<Option<ElementRow>> {
-    let found = queue.queues.find(&queue.key, &[id]).await.map_err(|error| error.at(&queue.key))?;
+    let found = queue.queues.find(&queue.key, &[id], MAX_PAYLOAD).await.map_err(|error| error.at(&queue.key))?;
     Ok(found.into_iter().next().flatten())
 }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use bandog_core::{
-    Error, Moment, Result, Subscription,
+    Error, Moment, Portions, Result, Subscription,
     queues::{Delivered, DeliveryId, Extended, SettleEnd, Settled, Take, Taken},
 };
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -24,7 +24,7 @@ use tokio::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         watch,
     },
-    task::JoinSet,
+    task::{self, JoinSet},
     time::sleep,
 };
 
@@ -44,8 +44,8 @@ pub(crate) type Start = Arc<dyn Fn(Vec<u8>, Link) -> BoxFuture<'static, Option<H
 type InFlight<T> = BoxFuture<'static, T>;
 /// The endings of a request, and its answer.
 type Settlement = (Vec<Ending>, Result<Vec<Settled>>);
-/// When a request began, its deliveries with the texts about their progress, and its answer.
-type Extension = (Moment, Vec<(DeliveryId, Option<String>)>, Result<Vec<Extended>>);
+/// When extensions began, and for each request its deliveries with the texts about their progress, and its answer.
+type Extensions = (Moment, Vec<(Vec<(DeliveryId, Option<String>)>, Result<Vec<Extended>>)>);
 
 /// Whether the workers stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,14 +95,18 @@ struct Keeper {
     held: HashMap<DeliveryId, Held>,
     /// Those that wait, with the time of their arrival.
     waiting: VecDeque<(Delivered, Moment)>,
-    running: JoinSet<(DeliveryId, Option<HandlerEnd>)>,
+    running: JoinSet<Option<HandlerEnd>>,
+    /// The delivery of each task that runs.
+    tasks: HashMap<task::Id, DeliveryId>,
     /// The average duration of handlers.
     average: Option<Duration>,
     endings: Vec<Ending>,
     /// A request, and when it began.
     taking: Option<InFlight<(Moment, Result<Taken>)>>,
     settling: Option<InFlight<Settlement>>,
-    extending: Option<InFlight<Extension>>,
+    extending: Option<InFlight<Extensions>>,
+    takes_portions: Portions,
+    settles_portions: Portions,
     subscribing: Option<InFlight<Result<Subscription>>>,
     subscription: Option<Subscription>,
     bell: Arc<Notify>,
@@ -150,11 +154,14 @@ pub(crate) async fn run(
         held: HashMap::new(),
         waiting: VecDeque::new(),
         running: JoinSet::new(),
+        tasks: HashMap::new(),
         average: None,
         endings: Vec::new(),
         taking: None,
         settling: None,
         extending: None,
+        takes_portions: Portions::default(),
+        settles_portions: Portions::default(),
         subscribing: None,
         subscription: None,
         bell: Arc::default(),
@@ -230,12 +237,16 @@ impl Keeper {
                 biased;
                 Some((begun, taken)) = &mut taking => self.taken(begun, taken)?,
                 Some((endings, answer)) = &mut settling => self.settled(endings, answer),
-                Some((begun, deliveries, answer)) = &mut extending => self.extended(begun, &deliveries, answer),
-                Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
-                Some(ended) = self.running.join_next() => {
-                    if let Ok((delivery, end)) = ended {
-                        self.ended(delivery, end);
+                Some((begun, answers)) = &mut extending => {
+                    self.extending = None;
+                    for (deliveries, answer) in answers {
+                        self.extended(begun, &deliveries, answer);
                     }
+                }
+                Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
+                Some(ended) = self.running.join_next_with_id() => {
+                    self.joined(ended);
+                    self.start_waiting();
                 }
                 // The keeper has a sender of its own.
                 Some(event) = self.inbox.recv() => self.receive(event),
@@ -287,18 +298,13 @@ impl Keeper {
             let waited = (delivered.attempt == 1).then_some(delivered.age);
             let run = self.meters.began(waited);
             let handler = (self.start)(delivered.payload, link);
-            self.running.spawn(async move {
+            let task = self.running.spawn(async move {
                 let end = handler.await;
                 drop((slot, run));
-                (delivery, end)
+                end
             });
+            self.tasks.insert(task.id(), delivery);
         }
-    }
-
-    /// A handler has ended.
-    fn ended(&mut self, delivery: DeliveryId, end: Option<HandlerEnd>) {
-        self.handled(delivery, end);
-        self.start_waiting();
     }
 
     /// Receives what handlers have sent until now, so the end of a handler does not overtake its calls.

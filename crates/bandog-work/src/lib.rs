@@ -53,7 +53,7 @@ pub use self::{
     batch::{Batch, SubmitAll, SubmitBatch},
     delivery::Delivery,
     executor::{Executor, Submit, Submitted, TaskCall, TaskError},
-    new::{Push, PushAll},
+    new::{Push, PushAll, PushBatch},
     queue::{ClientWork, WorkQueue},
     remote::{CallError, RemoteCalls, Service},
     tasks::{RunningTasks, TaskHandler, TaskRun, TaskWorkers},

@@ -110,7 +110,7 @@ impl From<&SettleEnd> for End {
             SettleEnd::Done(_) => Self::Done,
             SettleEnd::Retry(..) => Self::Retried,
             SettleEnd::Fail(_) => Self::Failed,
-            SettleEnd::HandBack => Self::HandedBack,
+            SettleEnd::HandBack(_) => Self::HandedBack,
         }
     }
 }

@@ -157,8 +157,16 @@ impl PushAll {
     }
 
     /// Pushes one more element of this queue, which is ready when all others are done. While one of them is dead, it waits. Its id
-    /// is the last one.
-    pub fn then(self, last: Push) -> Self {
+    /// is the last one. It has options of its own, but not [`Push::once`]: the others would wait for an element of an earlier
+    /// push. A batch has one last element:
+    ///
+    /// ```compile_fail
+    /// # use bandog::work::{ClientWork, WorkQueue};
+    /// # async fn two(queue: WorkQueue<String>, text: String) -> bandog::Result<()> {
+    /// queue.push_all(&[text.clone()]).then(queue.push(&text)).then(queue.push(&text)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn then(self, last: Push) -> PushBatch {
         let elements = self.elements.and_then(|mut elements| {
             if last.shared.key != self.shared.key {
                 let [parts, last] = [&self.shared, &last.shared].map(|shared| shared.name().to_owned());
@@ -166,6 +174,9 @@ impl PushAll {
                 return Err(Error::misused(message));
             }
             let mut last = last.element?;
+            if last.once.is_some() {
+                return Err(Error::misused("the element after all others cannot have `once`"));
+            }
             last.waits_for = u32::try_from(elements.len()).map_err(|_| Error::misused("too many elements"))?;
             for element in &mut elements {
                 element.before = Some(ElementId { client: 0, number: 0 });
@@ -173,7 +184,7 @@ impl PushAll {
             elements.insert(0, last);
             Ok(elements)
         });
-        Self { elements, ..self }
+        PushBatch(Self { elements, ..self })
     }
 
     fn each(mut self, set: impl Fn(Push) -> Push) -> Self {
@@ -199,6 +210,21 @@ impl IntoFuture for PushAll {
             }
             Ok(pushed)
         })
+    }
+}
+
+/// Elements, and one that is ready when all others are done. They are pushed in one step when this is awaited. Created by
+/// [`PushAll::then`]. Errors and cancel safety are those of [`PushAll`].
+#[must_use = "elements are pushed when this is awaited"]
+#[derive(Debug)]
+pub struct PushBatch(pub(crate) PushAll);
+
+impl IntoFuture for PushBatch {
+    type Output = Result<Vec<Pushed>>;
+    type IntoFuture = BoxFuture<'static, Result<Vec<Pushed>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.0.into_future()
     }
 }
 
@@ -242,6 +268,12 @@ impl IntoPush for PushAll {
         let elements = sender::named(&self.shared, self.elements?)?;
         let push = bandog_core::queues::Push { queue: self.shared.key.clone(), elements };
         Ok((self.shared.queues.clone(), push))
+    }
+}
+
+impl IntoPush for PushBatch {
+    fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
+        self.0.into_push()
     }
 }
 

@@ -6,7 +6,7 @@ use bandog_core::{Error, Result, queues::SettleEnd};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::{Backoff, delivery::Link};
+use crate::Backoff;
 
 /// The allowed leases.
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
@@ -42,11 +42,11 @@ impl Options {
         Ok(())
     }
 
-    /// The settlement of a delivery that has failed.
-    pub(crate) fn failed(&self, link: &Link, error: String) -> SettleEnd {
-        match link.attempt() >= self.deliveries {
+    /// The settlement of a delivery with this attempt that has failed.
+    pub(crate) fn failed(&self, attempt: u32, error: String) -> SettleEnd {
+        match attempt >= self.deliveries {
             true => SettleEnd::Fail(error),
-            false => SettleEnd::Retry(self.backoff.after(link.attempt()), error),
+            false => SettleEnd::Retry(self.backoff.after(attempt), error),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     executor::Executor,
     new::{Push, PushAll},
     results,
+    sender::MAX_PAYLOAD,
     shared::{self, Shared},
     workers::Workers,
 };
@@ -156,7 +157,7 @@ impl<T, C: Codec> WorkQueue<T, C> {
     /// # Errors
     /// See above.
     pub async fn find(&self, id: ElementId) -> Result<Option<ElementRow>> {
-        let found = self.named(self.shared.queues.find(&self.shared.key, &[id]).await)?;
+        let found = self.named(self.shared.queues.find(&self.shared.key, &[id], MAX_PAYLOAD).await)?;
         Ok(found.into_iter().next().flatten())
     }
 
@@ -172,7 +173,7 @@ impl<T, C: Codec> WorkQueue<T, C> {
     /// The elements in a phase, in pages: ready and delayed ones in the order of their deliveries. An error ends the stream.
     pub fn elements(&self, phase: Phase) -> impl Stream<Item = Result<ElementRow>> + Send + Unpin + use<T, C> {
         let pages = unfold((self.shared.clone(), Some(Cursor::default())), move |(shared, from)| async move {
-            let page = shared.queues.elements(&shared.key, phase, &from?, 100).await;
+            let page = shared.queues.elements(&shared.key, phase, &from?, 100, MAX_PAYLOAD).await;
             let page = page.map_err(|error| error.at(&shared.key));
             let next = page.as_ref().ok().and_then(|(_, next)| next.clone());
             Some((page, (shared, next)))

@@ -5,7 +5,7 @@ use std::{any::type_name, fmt, sync::Arc, time::Duration};
 use bandog_codec::{Bytes, Decode, Encode, TextJson};
 use bandog_core::{
     Error, Result,
-    queues::{Change, ElementId, Outcome, Phase},
+    queues::{Change, ElementId, Outcome},
 };
 use bandog_sync::Client;
 use futures_util::future::BoxFuture;
@@ -39,7 +39,7 @@ pub struct RemoteCalls {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError<E> {
-    /// No server has begun the call in time, and none will.
+    /// No server has begun the call in time, and none will: the store has removed it before it was delivered to any.
     NoServer,
     /// A server has begun the call, and has not answered in time. The call may have an effect.
     Late,
@@ -126,8 +126,9 @@ impl RemoteCalls {
                 cancel.is_ended = false; // The dead call is removed.
                 Err(CallError::Lost(error))
             }
-            Ok(Outcome::Cancelled) => Err(CallError::NoServer),
-            Err(Begun) => Err(CallError::Late),
+            Ok(Outcome::Cancelled) => Err(CallError::Lost("an operator has removed it".to_owned())),
+            Err(GaveUp { was_begun: true }) => Err(CallError::Late),
+            Err(GaveUp { was_begun: false }) => Err(CallError::NoServer),
         }
     }
 
@@ -146,21 +147,34 @@ impl RemoteCalls {
         answer.await.map_err(|_| ended())?
     }
 
-    /// Cancels a call whose time is over. Returns how it has ended, or that a server has begun it.
-    async fn give_up(&self, id: ElementId) -> Result<Result<Outcome, Begun>> {
+    /// Cancels a call whose time is over. Returns how it has ended, or that it was given up.
+    async fn give_up(&self, id: ElementId) -> Result<Result<Outcome, GaveUp>> {
         let queue = &self.queue;
-        queue.queues.change(&queue.key, &Change::Remove(vec![id])).await.map_err(|error| error.at(&queue.key))?;
-        let found = queue.queues.find(&queue.key, &[id]).await.map_err(|error| error.at(&queue.key))?;
-        Ok(match found.into_iter().next().flatten() {
-            Some(row) if row.phase == Phase::Taken => Err(Begun),
-            Some(row) => row.outcome.ok_or(Begun),
-            None => Err(Begun),
-        })
+        let change =
+            async |change| queue.queues.change(&queue.key, &change).await.map_err(|error| error.at(&queue.key));
+        // Only the store knows in one step that no server has it, and that none will.
+        if change(Change::Withdraw(vec![id])).await? > 0 {
+            return Ok(Err(GaveUp { was_begun: false }));
+        }
+        let found = queue.queues.find(&queue.key, &[id], 0).await.map_err(|error| error.at(&queue.key))?;
+        let ended = found.into_iter().next().flatten().and_then(|row| row.outcome);
+        match ended {
+            // If an earlier withdrawal was applied without an answer, this is not known to be it.
+            Some(Outcome::Cancelled) => Ok(Err(GaveUp { was_begun: true })),
+            Some(outcome) => Ok(Ok(outcome)),
+            None => {
+                change(Change::Remove(vec![id])).await?;
+                Ok(Err(GaveUp { was_begun: true }))
+            }
+        }
     }
 }
 
-/// A server has begun the call.
-struct Begun;
+/// A call that its caller has given up.
+struct GaveUp {
+    /// Whether a server may have begun it.
+    was_begun: bool,
+}
 
 /// The result of a call that a server has not begun, because its time was over. Results in JSON have at least a byte.
 const TOO_LATE: &[u8] = &[];

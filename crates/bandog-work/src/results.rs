@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bandog_core::{
-    Error, ErrorKind, Notifier, Result, Subscription,
-    queues::{Bell, ElementId, ElementRow, Outcome},
+    Error, ErrorKind, Notifier, Portions, Result, Subscription,
+    queues::{Bell, ElementId, ElementRow, Outcome, Phase},
 };
 use tokio::{
     runtime::Handle,
@@ -42,7 +42,7 @@ pub(crate) async fn wait(shared: &Arc<Shared>, id: ElementId, at_most: Duration)
         Ok(answer) => answer.map_err(|_| ended())?,
         // An answer that began after this call.
         Err(_) => {
-            let found = shared.queues.find(&shared.key, &[id]).await.map_err(|error| error.at(&shared.key))?;
+            let found = shared.queues.find(&shared.key, &[id], 0).await.map_err(|error| error.at(&shared.key))?;
             outcome(shared, id, found.into_iter().next().flatten())
         }
     }
@@ -85,7 +85,7 @@ impl Drop for Asking {
 async fn ask(mut asking: Asking) {
     let (shared, changed) = (asking.shared.clone(), asking.changed.clone());
     let mut subscriptions: Vec<(u64, Subscription)> = Vec::new();
-    let mut failures = 0_u32;
+    let (mut failures, mut portions) = (0_u32, Portions::default());
     loop {
         let wanted = shared.results.wanted();
         if wanted.is_empty() {
@@ -96,22 +96,32 @@ async fn ask(mut asking: Asking) {
             }
             continue; // A call has come in this moment.
         }
-        let mut has_failed = false;
-        for ids in wanted.chunks(MAX_IDS) {
-            match shared.queues.find(&shared.key, ids).await {
+        let (mut has_failed, mut has_more) = (false, false);
+        for ids in wanted.chunks(portions.next(MAX_IDS).left().0) {
+            match shared.queues.find(&shared.key, ids, 0).await {
                 Ok(found) => {
+                    portions.answered();
                     for (id, row) in ids.iter().zip(found) {
+                        has_more |= row.as_ref().is_some_and(|row| row.phase == Phase::Ended && row.outcome.is_none());
                         match outcome(&shared, *id, row) {
                             Ok(None) => {}
                             ended => shared.results.answer(*id, &ended),
                         }
                     }
                 }
-                Err(error) if error.is_retryable() => has_failed = true,
+                Err(error) if error.is_retryable() => {
+                    has_failed = true;
+                    if error.maybe_applied() {
+                        portions.failed();
+                    }
+                }
                 Err(error) => ids.iter().for_each(|id| shared.results.answer(*id, &Err(error.clone().at(&shared.key)))),
             }
         }
         failures = if has_failed { failures.saturating_add(1) } else { 0 };
+        if has_more && !has_failed {
+            continue; // The answer had no room for all results.
+        }
         for client in wanted.iter().map(|id| id.client) {
             if failures == 0 && !subscriptions.iter().any(|(of, _)| *of == client) {
                 let (bell, rung) = (Bell::Results { queue: shared.key.clone(), client }, changed.clone());

@@ -150,8 +150,11 @@ async fn send(mut sending: Sending) {
         let mut push = Push { queue: shared.key.clone(), elements };
         let first = shared.clock().now();
         match repeat(&shared, &push, first, true).await {
-            // Each is repeated alone, so that it delays no other, for the rest of the time.
-            Err(error) if error.is_about_locked_rows() && !error.maybe_applied() => {
+            // Each is repeated alone, for the rest of the time, so that it delays no other, and is the only one that fails.
+            Err(error)
+                if (error.is_about_locked_rows() || !error.is_retryable() && calls.len() > 1)
+                    && !error.maybe_applied() =>
+            {
                 for (call, number) in calls.into_iter().zip(numbers) {
                     let rest = push.elements.split_off(number);
                     let elements = std::mem::replace(&mut push.elements, rest);

@@ -3,14 +3,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bandog_core::{
-    Moment, Result,
+    Moment, PORTION, Portion, Result,
     queues::{ElementId, NewElement, Outcome, Pushed},
 };
 use tokio::sync::oneshot;
 
-/// Maximum number of bytes of one request that has several calls.
-const MAX_BYTES: usize = 16 << 20;
-/// Maximum number of elements of one request that has several calls.
+/// Maximum number of elements of one request that has several calls. Their bytes are at most [`PORTION`].
 const MAX_GROUP: usize = 1000;
 
 /// The pushes of a queue that wait for the next request. One task sends them; it ends when nothing waits.
@@ -48,12 +46,12 @@ impl Sender {
     /// The next calls for one request.
     pub(crate) fn next(&self) -> Vec<Waiting> {
         let mut state = self.state();
-        let (mut elements, mut bytes) = (0, 0);
+        let (mut elements, mut portion) = (0, Portion::new(usize::MAX, PORTION));
         // Those with ids of `once` may wait for a transaction of another program.
         let once = state.waiting.first().is_some_and(Waiting::has_once);
         let fits = |waiting: &&Waiting| {
-            (elements, bytes) = (elements + waiting.elements.len(), bytes + waiting.bytes);
-            elements <= MAX_GROUP && bytes <= MAX_BYTES && waiting.has_once() == once
+            elements += waiting.elements.len();
+            elements <= MAX_GROUP && waiting.has_once() == once && portion.takes(waiting.bytes)
         };
         let number = state.waiting.iter().take_while(fits).count().max(1).min(state.waiting.len());
         let rest = state.waiting.split_off(number);

@@ -13,6 +13,7 @@ use crate::{
     keeper::{self, Start, Stop},
     meters::Meters,
     options::{Options, Slots},
+    sender::MAX_PAYLOAD,
     shared::{Shared, decode},
 };
 
@@ -106,29 +107,38 @@ impl<T, C: Codec> Workers<T, C> {
     {
         let Self { shared, codec, options, .. } = self;
         let (stop, stopped) = watch::channel(Stop::No);
-        let (handle, of_handler) = (Arc::new(handle), options.clone());
+        let (codec, handle, of_handler) = (Arc::new(codec), Arc::new(handle), options.clone());
         let start: Start = Arc::new(move |payload: Vec<u8>, link: Link| {
-            let value = match decode::<T, C>(&codec, &payload) {
-                Ok(value) => value,
-                Err(error) => {
-                    let error = shortened(error.to_string());
-                    return Box::pin(async { Some(SettleEnd::Fail(error).into()) }) as BoxFuture<'static, _>;
-                }
-            };
-            let (handle, options, link) = (handle.clone(), of_handler.clone(), Arc::new(link));
+            let (codec, handle, options, link) = (codec.clone(), handle.clone(), of_handler.clone(), Arc::new(link));
             Box::pin(async move {
-                let call = AssertUnwindSafe(async { handle(Delivery::new(value, link.clone())).await });
-                let result = tokio::select! {
-                    biased;
-                    () = link.lost() => return None,
-                    result = call.catch_unwind() => result,
+                // All code of the user, which may panic: the payload's type, the handler, its error, and what they drop.
+                let handled = AssertUnwindSafe(async {
+                    let handled = async {
+                        let value =
+                            decode::<T, C>(&codec, &payload).map_err(|error| Failure::Unreadable(error.to_string()))?;
+                        let handled = handle(Delivery::new(value, link.clone())).await;
+                        handled.map_err(|error| Failure::Handler(described(&*error.into())))
+                    };
+                    tokio::select! {
+                        biased;
+                        () = link.lost() => None,
+                        handled = handled => Some(handled),
+                    }
+                });
+                let end = match handled.catch_unwind().await {
+                    Ok(Some(Ok(result))) if result.len() > MAX_PAYLOAD => SettleEnd::Fail(format!(
+                        "the handler is done, but its result has {} bytes, and a work queue keeps at most {MAX_PAYLOAD}; keep large \
+                         data elsewhere, and answer with its name",
+                        result.len()
+                    )),
+                    Ok(Some(Ok(result))) => SettleEnd::Done(result),
+                    Ok(Some(Err(Failure::Unreadable(error)))) => SettleEnd::Fail(shortened(error)),
+                    Ok(Some(Err(Failure::Handler(error)))) => options.failed(link.attempt(), error),
+                    Ok(None) => return None,
+                    Err(_) if link.is_lost() => return None, // The drop of the handler has panicked.
+                    Err(panic) => options.failed(link.attempt(), panicked(&*panic)),
                 };
-                let error = match result {
-                    Ok(Ok(result)) => return link.end(SettleEnd::Done(result)),
-                    Ok(Err(error)) => described(&*error.into()),
-                    Err(panic) => panicked(&*panic),
-                };
-                link.end(options.failed(&link, error))
+                link.end(end)
             })
         });
         let meters = Meters::new(shared.name(), shared.clock());
@@ -140,6 +150,14 @@ impl<T, C: Codec> Workers<T, C> {
         });
         Running { task: Some(task), stop }
     }
+}
+
+/// Why a delivery has failed.
+enum Failure {
+    /// The payload is not one of this type.
+    Unreadable(String),
+    /// The error of the handler.
+    Handler(String),
 }
 
 /// The text of an error, with its causes.

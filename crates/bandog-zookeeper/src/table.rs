@@ -280,9 +280,11 @@ impl Table {
             return;
         }
         rows.watching.remove(&node.protection);
-        if let Some(of_line) = rows.subscribers.get(&node.line) {
-            of_line.values().for_each(Notifier::notify);
-        }
+        let notifiers: Vec<_> =
+            rows.subscribers.get(&node.line).into_iter().flat_map(BTreeMap::values).cloned().collect();
+        // A notifier may own the last handle of a subscription, which ends under the same lock.
+        drop(rows);
+        notifiers.iter().for_each(Notifier::notify);
     }
 
     pub(crate) fn subscribe(&self, line: &Line, notifier: Notifier) -> u64 {
@@ -297,12 +299,14 @@ impl Table {
     pub(crate) fn unsubscribe(&self, line: &Line, number: u64) {
         let mut rows = self.rows();
         let Some(of_line) = rows.subscribers.get_mut(line) else { return };
-        of_line.remove(&number);
+        let removed = of_line.remove(&number);
         if of_line.is_empty() {
             rows.subscribers.remove(line);
             rows.left.insert(line.clone());
             self.wake.notify_one();
         }
+        drop(rows);
+        drop(removed); // It may own another subscription.
     }
 
     pub(crate) fn has_subscribers(&self, line: &Line) -> bool {
@@ -345,7 +349,9 @@ impl Table {
         rows.queued.retain(|_, node| node.session != session);
         rows.suspects.retain(|node| node.session != session);
         rows.watching.clear();
-        rows.subscribers.values().flat_map(BTreeMap::values).for_each(Notifier::notify);
+        let notifiers: Vec<_> = rows.subscribers.values().flat_map(BTreeMap::values).cloned().collect();
+        drop(rows);
+        notifiers.iter().for_each(Notifier::notify);
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {

@@ -2,6 +2,7 @@
 //! attribute of the same version of bandog is allowed to use them.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     fmt::{self, Display, Write},
     marker::PhantomData,
@@ -48,9 +49,31 @@ impl<G: AsGrid> AsGrid for &G {
     }
 }
 
-/// The cache of this name. What its handles share is kept between calls.
-pub fn cache<V: Send + Sync + 'static>(grid: &impl AsGrid, name: &str) -> Result<Cache<String, V>, Error> {
+/// The cache of this name, for the function at this place. What its handles share is kept between calls.
+///
+/// # Errors
+/// `Misused`: another function has the cache. Their values are not those of the same arguments, so they must not share it.
+pub fn cache<V: Send + Sync + 'static>(
+    grid: &impl AsGrid,
+    name: &str,
+    place: &'static str,
+) -> Result<Cache<String, V>, Error> {
+    /// The function of each cache of this program.
+    static PLACES: Mutex<BTreeMap<String, &'static str>> = Mutex::new(BTreeMap::new());
     let cache = grid.as_grid()?.cache(name)?;
+    let first = *PLACES.lock().unwrap_or_else(PoisonError::into_inner).entry(cache.name().to_owned()).or_insert(place);
+    if first != place {
+        tracing::error!(
+            cache = name,
+            first,
+            second = place,
+            "two cached functions have one cache; give one another name"
+        );
+        return Err(Error::misused(format!(
+            "the cached functions {first} and {place} have the same cache {name:?}, and would give each other's values: give \
+             one of them another name"
+        )));
+    }
     cache.linger();
     Ok(cache)
 }

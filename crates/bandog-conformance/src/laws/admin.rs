@@ -1,7 +1,10 @@
 //! Operations for operators: the inspection of locks, the registry of clients, and evictions. An eviction takes a lock
 //! from its holder.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Mutex,
+    time::{Duration, SystemTime},
+};
 
 use bandog_core::{
     Backend, BlockedCall, BlockedCalls, Claim, ClaimId, ClientId, Error, ErrorKind, Fence, Inspect, Key, Kind, Leases,
@@ -12,6 +15,7 @@ use tokio::time;
 
 use crate::{
     Law, World,
+    ends_itself::EndsItself,
     kind_kit::{Subscribed, each_sole, without_ttl},
     kit::{
         MAX_WAIT, NAME, bare_claim, claim, error_kind, guard_of_waiter, is_free, nothing_left, release, start_waiter,
@@ -122,6 +126,29 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
     a.close().await?;
     b.close().await?;
     until_no_rows(world, &world.backend()).await?;
+    Ok(())
+}
+
+/// Law 94: a notifier of a lock may drop its own subscription, and the store goes on.
+pub async fn lock_notifications_end_themselves<W: World>(world: &W) -> Law {
+    let (ours, theirs) = (world.backend(), world.backend());
+    let held = Mutex::new(bare_claim(NAME, world.slack() * 10));
+    let holder = || held.lock().expect("a claim").clone();
+    let next = Claim { joins: true, ..bare_claim(NAME, world.slack() * 10) };
+    claim(&ours, &holder()).await?.expect("the lock is free");
+    assert_eq!(claim(&theirs, &next).await?, None);
+    let ends = EndsItself::new();
+    let subscription = theirs.subscribe(&next, ends.slot().notifier()).await?;
+    let change = async || {
+        release(&ours, &holder()).await.expect("an answer");
+        let again = bare_claim(NAME, world.slack() * 10);
+        claim(&ours, &again).await.expect("an answer");
+        *held.lock().expect("a claim") = again;
+    };
+    ends.ends(subscription, change).await;
+    release(&ours, &holder()).await?;
+    release(&theirs, &next).await?;
+    nothing_left(world, &[]).await;
     Ok(())
 }
 

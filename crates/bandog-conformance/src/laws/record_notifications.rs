@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::SystemTime,
@@ -15,6 +15,7 @@ use bandog_sync::{Client, Notifications};
 use crate::{
     Law, Unkept, World,
     child::Child,
+    ends_itself::EndsItself,
     kit::{MAX_WAIT, NAME, bare_claim, until, within},
     record_kit::{RECORD, delete, get, key, must_swap, notifying, swap, swap_until_answered, write},
     wrap::{Counting, Fate, Lossy, Stopped, Which},
@@ -192,6 +193,24 @@ pub async fn record_notified_by_processes<W: World>(world: &W) -> Law {
         child.says("notified");
         assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some(round.to_string()));
     }
+    Ok(())
+}
+
+/// Law 169: a notifier of a record may drop its own subscription, and the store goes on.
+pub async fn record_notifications_end_themselves<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let (backend, client) = (world.backend(), world.client());
+    let ends = EndsItself::new();
+    let subscription = backend.subscribe_record(&key(RECORD), ends.slot().notifier()).await?;
+    let version = Mutex::new(None);
+    let change = async || {
+        let from = *version.lock().expect("a version");
+        let written = swap(&client, notifying(write(RECORD, from, "next"))).await.expect("a swap");
+        let Swapped::Done(now) = written else { panic!("nobody else writes this record: {written:?}") };
+        *version.lock().expect("a version") = now;
+    };
+    ends.ends(subscription, change).await;
     Ok(())
 }
 

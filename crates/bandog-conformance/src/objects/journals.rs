@@ -189,9 +189,16 @@ pub async fn group_of_many_takers_is_exclusive<W: ObjectWorld>(world: &W) {
                 let mut seen = Vec::new();
                 loop {
                     let (from, once) = (from.clone(), once(LONG));
-                    let take = TakeOp::Take { from: from.clone(), at_most: 3, lease: LONG, once, done: Vec::new() };
+                    let take = TakeOp::Take {
+                        from: from.clone(),
+                        at_most: 3,
+                        bytes: 1 << 20,
+                        lease: LONG,
+                        once,
+                        done: Vec::new(),
+                    };
                     let reply = structures.run(&[Op::new(&key, take)]).await.remove(0).expect("an answer");
-                    let taken = reply.taken().expect("entries");
+                    let taken = reply.taken().expect("entries").0;
                     if taken.is_empty() {
                         return seen;
                     }

@@ -125,8 +125,8 @@ impl<'a, W: ObjectWorld> Store<'a, W> {
 
     /// Takes elements.
     pub(super) async fn take(&self, name: &str, from: Source, at_most: u32, lease: Duration) -> Vec<TakenElement> {
-        let take = TakeOp::Take { from, at_most, lease, once: once(LONG), done: Vec::new() };
-        self.run(name, take).await.taken().expect("elements")
+        let take = TakeOp::Take { from, at_most, bytes: 1 << 20, lease, once: once(LONG), done: Vec::new() };
+        self.run(name, take).await.taken().expect("elements").0
     }
 }
 

@@ -31,8 +31,11 @@ pub async fn random_operations_agree_with_the_reference<W: ObjectWorld>(world: &
         let reply = store.structures().run(std::slice::from_ref(&own)).await.remove(0);
         let (left, right) = (comparable(&op, &reply), comparable(&op, &reference));
         assert_eq!(left, right, "operation {number} of seed {seed}: {op:?}");
-        if let (Ok(Reply::Taken(own)), Ok(Reply::Taken(of_memory)), Action::Take(TakeOp::Take { from, .. })) =
-            (reply, reference, &op.action)
+        if let (
+            Ok(Reply::Taken { elements: own, .. }),
+            Ok(Reply::Taken { elements: of_memory, .. }),
+            Action::Take(TakeOp::Take { from, .. }),
+        ) = (reply, reference, &op.action)
         {
             let pairs =
                 own.iter().zip(&of_memory).map(|(own, of_memory)| (op.key.clone(), from.clone(), own.id, of_memory.id));
@@ -46,10 +49,10 @@ pub async fn random_operations_agree_with_the_reference<W: ObjectWorld>(world: &
 fn comparable(op: &Op, reply: &bandog_core::Result<Reply>) -> Result<Reply, bandog_core::ErrorKind> {
     match (reply, &op.action) {
         (Err(error), _) => Err(error.kind()),
-        (Ok(Reply::Taken(elements)), _) => {
+        (Ok(Reply::Taken { elements, is_cut }), _) => {
             let mut elements = elements.clone();
             elements.iter_mut().for_each(|element| (element.id, element.entry) = (0, None));
-            Ok(Reply::Taken(elements))
+            Ok(Reply::Taken { elements, is_cut: *is_cut })
         }
         (Ok(Reply::EntryIds(ids)), _) => Ok(Reply::Int(ids.len() as i64)),
         (Ok(Reply::Entries(entries)), _) => Ok(Reply::List(entries.iter().map(|(_, bytes)| bytes.clone()).collect())),
@@ -257,7 +260,7 @@ impl Random {
             0 | 1 if from != Source::Set => {
                 self.taken.extend(settled);
                 let at_most = self.random.u32(1..3);
-                TakeOp::Take { from, at_most, lease: LONG, once: once(LONG), done: Vec::new() }
+                TakeOp::Take { from, at_most, bytes: 1 << 20, lease: LONG, once: once(LONG), done: Vec::new() }
             }
             2 | 3 => {
                 let ends = [TakeEnd::Done, TakeEnd::Undelivered, TakeEnd::Again];

@@ -11,7 +11,7 @@ use std::{
 
 use bandog_core::{
     Notifier,
-    structures::{End, ListOp, Op, Reply, SetOp, SortedOp, Source, TakeEnd, TakeOp, TakenElement},
+    structures::{End, JournalOp, Keep, ListOp, Op, Reply, SetOp, SortedOp, Source, TakeEnd, TakeOp, TakenElement},
 };
 use tokio::time::sleep;
 
@@ -102,11 +102,61 @@ pub async fn take_expires<W: ObjectWorld>(world: &W) {
 pub async fn take_is_exact<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     store.push("q", ["a", "b"]).await;
-    let take = TakeOp::Take { from: FRONT, at_most: 1, lease: LONG, once: once(LONG), done: Vec::new() };
+    let take =
+        TakeOp::Take { from: FRONT, at_most: 1, bytes: 1 << 20, lease: LONG, once: once(LONG), done: Vec::new() };
     let first = store.run("q", take.clone()).await;
     assert_eq!(Store::of(world).run("q", take).await, first);
-    assert_eq!(texts(&first.taken().expect("elements")), ["a"]);
+    assert_eq!(texts(&first.taken().expect("elements").0), ["a"]);
     assert_eq!(store.run("q", TakeOp::Count(FRONT)).await, queue(1, 1));
+}
+
+/// Law 384: a take gets no more bytes than it asks for, beside its first element.
+pub async fn take_is_limited_in_bytes<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    for length in [1, 1_000, 300_000] {
+        let long = "e".repeat(length);
+        store.push("q", [&*long, &long, "", &long, ""]).await;
+        let take = async |bytes| {
+            let take = TakeOp::Take { from: FRONT, at_most: 9, bytes, lease: LONG, once: once(LONG), done: Vec::new() };
+            let taken = store.run("q", take).await.taken().expect("elements").0;
+            store.run("q", settle(FRONT, &taken, TakeEnd::Done)).await;
+            taken.iter().map(|element| element.bytes.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(take(u32::try_from(length * 2).expect("small")).await, [length, length, 0]);
+        assert_eq!(take(0).await, [length]);
+        assert_eq!(take(0).await, [0]);
+        assert_eq!(take(9).await, [0; 0]);
+    }
+}
+
+/// Law 385: a repeated take may ask for less. Its other elements go back to their places, and were not delivered.
+pub async fn take_again_gives_back_what_it_does_not_get<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    for group in [false, true] {
+        let from = if group { Source::Group("g".into()) } else { FRONT };
+        let name = if group { "j" } else { "q" };
+        let elements = all(["aaaa", "bbbb", "cccc", "dddd"]);
+        match group {
+            true => store.run(name, JournalOp::Append { entries: elements, keep: Keep::All, once: None }).await,
+            false => store.run(name, ListOp::Push { end: End::Back, elements, once: None }).await,
+        };
+        let id = once(LONG);
+        let take = async |at_most, bytes| {
+            let (from, once, done) = (from.clone(), id.clone(), Vec::new());
+            let take = TakeOp::Take { from, at_most, bytes, lease: LONG, once, done };
+            store.run(name, take).await.taken().expect("elements").0
+        };
+        let first = take(3, 99).await;
+        assert_eq!(texts(&first), ["aaaa", "bbbb", "cccc"]);
+        assert_eq!(take(3, 8).await, first[..2]);
+        assert_eq!(take(3, 99).await, first[..2], "{name}: what was given back is not taken again");
+        assert_eq!(take(1, 99).await, first[..1]);
+        assert!(take(0, 99).await.is_empty());
+        assert!(take(3, 99).await.is_empty());
+        let rest = store.take(name, from, 9, LONG).await;
+        assert_eq!(texts(&rest), ["aaaa", "bbbb", "cccc", "dddd"]);
+        assert!(rest.iter().all(|element| element.delivery == 1), "{rest:?}");
+    }
 }
 
 /// Law 251: a take confirms elements of earlier ones.
@@ -116,8 +166,8 @@ pub async fn take_confirms_earlier_ones<W: ObjectWorld>(world: &W) {
     store.push("q", ["a", "b"]).await;
     let first = store.take("q", FRONT, 1, LONG).await;
     let done = vec![first[0].id];
-    let take = TakeOp::Take { from: FRONT, at_most: 1, lease: LONG, once: once(LONG), done };
-    assert_eq!(texts(&store.run("q", take).await.taken().expect("elements")), ["b"]);
+    let take = TakeOp::Take { from: FRONT, at_most: 1, bytes: 1 << 20, lease: LONG, once: once(LONG), done };
+    assert_eq!(texts(&store.run("q", take).await.taken().expect("elements").0), ["b"]);
     assert_eq!(store.run("q", TakeOp::Count(FRONT)).await, queue(0, 1));
 }
 
@@ -166,10 +216,16 @@ pub async fn take_of_many_takers_is_exclusive<W: ObjectWorld>(world: &W) {
             tokio::spawn(async move {
                 let mut seen = Vec::new();
                 loop {
-                    let take =
-                        TakeOp::Take { from: FRONT, at_most: 3, lease: LONG, once: once(LONG), done: Vec::new() };
+                    let take = TakeOp::Take {
+                        from: FRONT,
+                        at_most: 3,
+                        bytes: 1 << 20,
+                        lease: LONG,
+                        once: once(LONG),
+                        done: Vec::new(),
+                    };
                     let reply = structures.run(&[Op::new(&key, take)]).await.remove(0).expect("an answer");
-                    let taken = reply.taken().expect("elements");
+                    let taken = reply.taken().expect("elements").0;
                     if taken.is_empty() {
                         return seen;
                     }

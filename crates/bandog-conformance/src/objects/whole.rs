@@ -5,16 +5,22 @@ use std::time::Duration;
 use bandog_core::{
     ErrorKind, Pattern,
     structures::{
-        Action, BloomOp, BloomSizes, Cursor, Elements, End, Expiry, JournalOp, Keep, Life, ListOp, MapOp, MultimapOp,
+        Action, BeginWhen, BitCombine, BitsOp, BloomOp, BloomSizes, CacheChanges, CacheOp, Cursor, Elements, End,
+        EntryEvents, EntryKey, Expiry, FillId, JournalOp, Keep, Life, ListOp, MapChanges, MapOp, MultimapOp, NewEntry,
         ObjectOp, ObjectState, Reply, SetOp, SetTtl, SortedOp, Source, Structure, TakeEnd, TakeOp, TimedOp, Ttl,
         ValueOp, Values, Victim,
     },
 };
+use bandog_testkit::eventually_async;
 use tokio::time::sleep;
 
 use super::{
     ObjectWorld,
     kit::{FRONT, LONG, NO, NONE, Store, YES, all, b, int, some},
+};
+use crate::{
+    ends_itself::{EndsItself, Slot},
+    kit::MAX_WAIT,
 };
 
 const BLOOM: BloomSizes = BloomSizes { bits: 100, hashes: 2, expected: 10, false_positives: 0.1 };
@@ -101,6 +107,95 @@ pub async fn whole_queue_expires_with_taken_elements<W: ObjectWorld>(world: &W) 
             assert_eq!(store.run("q", TakeOp::Count(FRONT)).await, Reply::Queue { ready: 0, taken: 0 });
         }
     }
+}
+
+/// Law 377: an object that is used until its ttl is over ends with all its parts, also if the last use came in the last
+/// millisecond.
+// Promise: G15
+pub async fn whole_object_in_use_expires<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    let of = |structure, op| Action::Object(structure, op);
+    let sources = [
+        ("q", Structure::List, FRONT),
+        ("s", Structure::Set, Source::Set),
+        ("z", Structure::Sorted, Source::Sorted(End::Front)),
+    ];
+    for round in 0..24_u64 {
+        let ttl = Duration::from_millis(5 + round % 10);
+        store.push("q", ["a", "b"]).await;
+        store.run("s", SetOp::Insert(all(["a", "b"]))).await;
+        store.run("z", SortedOp::InsertNew(1.0, b("a"))).await;
+        for (name, structure, from) in &sources {
+            store.run(name, of(*structure, ObjectOp::Expire(ttl))).await;
+            while store.exists(name, *structure).await {
+                let ids = store.take(name, from.clone(), 1, LONG).await.iter().map(|taken| taken.id).collect();
+                let end = if round % 2 == 0 { TakeEnd::Again } else { TakeEnd::Undelivered };
+                store.run(name, TakeOp::Settle { from: from.clone(), ids, end }).await;
+                sleep(Duration::from_micros(1)).await;
+            }
+        }
+        store.run("bits", BitsOp::Set(vec![3], true)).await;
+        store.run("bits", of(Structure::Bits, ObjectOp::Expire(ttl))).await;
+        while store.exists("bits", Structure::Bits).await {
+            store.run("bits", BitsOp::Not).await;
+            store.run("bits", BitsOp::Combine(BitCombine::Or, Vec::new())).await;
+            sleep(Duration::from_micros(1)).await;
+        }
+        // Redis keeps the last fence and the answers of a queue for a time.
+        let is_kept = |key: &String| key.starts_with("bandog:fence:") || key.starts_with("bandog:ops:");
+        let is_empty = async || {
+            let left: Vec<_> = world.left().await.into_iter().filter(|key| !is_kept(key)).collect();
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        };
+        eventually_async(MAX_WAIT, is_empty).await;
+    }
+}
+
+/// Law 378: a notifier may drop its own subscription, and the store goes on.
+pub async fn object_subscriptions_end_themselves<W: ObjectWorld>(world: &W) {
+    let store = Store::of(world);
+    let structures = store.structures();
+
+    let (elements, slot) = ends_itself();
+    let subscription = structures.subscribe_elements(&store.key("q"), FRONT, slot.notifier()).await;
+    elements.ends(subscription.expect("elements"), async || store.push("q", ["a"]).await).await;
+
+    let (changes, slot) = ends_itself();
+    let report = MapChanges::new(move |_| slot.end());
+    let subscription = structures.track_map(&store.key("m"), report).await.expect("changes of a map");
+    let put = async || _ = store.run("m", MapOp::Put(vec![(b("a"), b("1"))])).await;
+    changes.ends(subscription, put).await;
+
+    let (events, slot) = ends_itself();
+    let report = EntryEvents::new(move |_| slot.end());
+    let subscription = structures.subscribe_entries(&store.key("t"), report).await.expect("events of a map");
+    let life = Life { ttl: Some(LONG), idle: None };
+    let put = TimedOp::Entries(MapOp::Put(vec![(b("a"), b("1"))]), life);
+    let put = async || _ = store.run("t", Action::Timed(Expiry::Operations, put.clone())).await;
+    events.ends(subscription, put).await;
+
+    let at = EntryKey { part: 3, key: b("k") };
+    let entry = || NewEntry { value: Some(b("v")), fresh: LONG, stale: LONG };
+    let (fill, slot) = ends_itself();
+    let subscription = structures.subscribe_fill(&store.key("c"), &at, slot.notifier()).await.expect("fills");
+    let begin = || CacheOp::Begin { at: at.clone(), fill: FillId(1), when: BeginWhen::Needed, lease: LONG };
+    let put = async || {
+        store.run("c", CacheOp::Remove(at.clone())).await;
+        store.run("c", begin()).await;
+        store.run("c", CacheOp::Put(at.clone(), entry())).await;
+    };
+    fill.ends(subscription, put).await;
+
+    let (changes, slot) = ends_itself();
+    let report = CacheChanges::new(move |_| slot.end());
+    let subscription = structures.track_cache(&store.key("c"), report).await.expect("changes of a cache");
+    changes.ends(subscription, async || _ = store.run("c", CacheOp::Put(at.clone(), entry())).await).await;
+}
+
+fn ends_itself() -> (EndsItself, Slot) {
+    let ends = EndsItself::new();
+    let slot = ends.slot().clone();
+    (ends, slot)
 }
 
 /// Law 258: an object is deleted with all its parts.

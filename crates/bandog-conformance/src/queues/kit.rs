@@ -85,7 +85,16 @@ impl Program {
     /// A take of this number of elements.
     pub(super) fn take(&self, at_most: u32) -> Take {
         let id = TakeId { taker: self.taker, number: self.takes.fetch_add(1, Ordering::Relaxed) };
-        Take { queue: self.queue.clone(), id, is_repeated: false, at_most, lease: HOUR, deliveries: 5 }
+        Take {
+            queue: self.queue.clone(),
+            id,
+            is_repeated: false,
+            at_most,
+            bytes: 1 << 20,
+            rest_after: Duration::ZERO,
+            lease: HOUR,
+            deliveries: 5,
+        }
     }
 
     pub(super) async fn run(&self, take: Take) -> Taken {
@@ -141,7 +150,7 @@ impl Program {
     }
 
     pub(super) async fn find(&self, id: ElementId) -> Option<ElementRow> {
-        self.store.find(&self.queue, &[id]).await.expect("the element is looked for").pop().expect("an answer")
+        self.store.find(&self.queue, &[id], 1 << 20).await.expect("the element is looked for").pop().expect("an answer")
     }
 
     pub(super) async fn phase(&self, id: ElementId) -> Option<Phase> {
@@ -160,7 +169,7 @@ impl Program {
     pub(super) async fn elements(&self, phase: Phase) -> Vec<ElementRow> {
         let (mut all, mut from) = (Vec::new(), Cursor::default());
         loop {
-            let page = self.store.elements(&self.queue, phase, &from, 2).await.expect("a page");
+            let page = self.store.elements(&self.queue, phase, &from, 2, 1 << 20).await.expect("a page");
             all.extend(page.0);
             match page.1 {
                 Some(next) => from = next,

@@ -51,15 +51,7 @@ pub async fn queues_agree_with_the_model<W: QueueWorld>(world: &W) {
                 );
             }
             35..60 => {
-                takes += 1;
-                let take = Take {
-                    queue: queue.clone(),
-                    id: TakeId { taker: 1, number: takes },
-                    is_repeated: random.bool(),
-                    at_most: random.u32(1..5),
-                    lease: HOUR,
-                    deliveries: 3,
-                };
+                let take = random_take(&mut random, &queue, &mut takes);
                 let (mut ours, mut theirs) = (real.take(from_ref(&take)).await, model.take(from_ref(&take)).await);
                 let (ours, theirs) = (ours.remove(0).expect("taken"), theirs.remove(0).expect("taken"));
                 let strip = |elements: &[Delivered]| -> Vec<_> {
@@ -115,7 +107,7 @@ pub async fn queues_agree_with_the_model<W: QueueWorld>(world: &W) {
             }
             _ if !known.is_empty() => {
                 let ids: Vec<_> = (0..5).map(|_| known[random.usize(0..known.len())]).collect();
-                let (ours, theirs) = (real.find(&queue, &ids).await, model.find(&queue, &ids).await);
+                let (ours, theirs) = (real.find(&queue, &ids, 1 << 20).await, model.find(&queue, &ids, 1 << 20).await);
                 let (ours, theirs) = (ours.expect("found"), theirs.expect("found"));
                 for (ours, theirs) in ours.into_iter().zip(theirs) {
                     assert_eq!(ours.map(strip), theirs.map(strip), "operation {at}");
@@ -167,7 +159,7 @@ fn random_end(random: &mut fastrand::Rng) -> SettleEnd {
         4 => SettleEnd::Retry(Duration::ZERO, "at once".to_owned()),
         5 => SettleEnd::Retry(HOUR, "later".to_owned()),
         6 => SettleEnd::Fail("for good".to_owned()),
-        _ => SettleEnd::HandBack,
+        _ => SettleEnd::HandBack(Duration::ZERO),
     }
 }
 
@@ -175,7 +167,8 @@ fn random_change(random: &mut fastrand::Rng, known: &[ElementId]) -> Change {
     let ids: Vec<_> = (0..random.usize(0..4)).filter_map(|_| random.choice(known).copied()).collect();
     match random.u8(0..12) {
         0..4 => Change::Retry(ids),
-        4..8 => Change::Remove(ids),
+        4..6 => Change::Remove(ids),
+        6..8 => Change::Withdraw(ids),
         8 => Change::Purge(Phase::Dead),
         9 => Change::Purge(Phase::Delayed),
         _ => Change::Pause(random.u8(0..4) == 0),
@@ -188,6 +181,22 @@ fn strip(row: ElementRow) -> ElementRow {
     ElementRow { age: None, left: None, fence: Fence::new(0), taker, ..row }
 }
 
+/// A take. Some are those before, repeated.
+fn random_take(random: &mut fastrand::Rng, queue: &bandog_core::Key, takes: &mut u64) -> Take {
+    let is_new = *takes == 0 || random.u32(0..3) > 0;
+    *takes += u64::from(is_new);
+    Take {
+        queue: queue.clone(),
+        id: TakeId { taker: 1, number: *takes },
+        is_repeated: !is_new || random.bool(),
+        at_most: random.u32(u32::from(is_new)..5),
+        bytes: *random.choice(&[0, 5, 12, 1 << 20]).expect("a number"),
+        rest_after: Duration::ZERO,
+        lease: HOUR,
+        deliveries: 3,
+    }
+}
+
 async fn all(
     store: &dyn Queues,
     queue: &bandog_core::Key,
@@ -195,7 +204,7 @@ async fn all(
 ) -> Vec<impl PartialEq + std::fmt::Debug + use<>> {
     let (mut rows, mut from) = (Vec::new(), Cursor::default());
     loop {
-        let (page, next) = store.elements(queue, phase, &from, 7).await.expect("a page");
+        let (page, next) = store.elements(queue, phase, &from, 7, 1 << 20).await.expect("a page");
         rows.extend(page.into_iter().map(strip));
         match next {
             Some(next) => from = next,

@@ -79,6 +79,69 @@ pub async fn queues_limit_what_is_taken<W: QueueWorld>(world: &W) {
     assert_eq!(texts(&ours.take_all(10).await), ["e", "f"]);
 }
 
+/// Law 383: elements that were never delivered can be withdrawn, and no others.
+pub async fn elements_are_withdrawn_if_they_were_not_delivered<W: QueueWorld>(world: &W) {
+    let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
+    let kept = |element| NewElement { keep_result: Some(HOUR), ..element };
+    let later = NewElement { when: When::After(HOUR), ..new("later") };
+    let elements = [
+        kept(new("taken")),
+        kept(new("again")),
+        kept(new("ready")),
+        kept(later),
+        kept(with_key("head", "k")),
+        kept(with_key("blocked", "k")),
+    ];
+    let ids: Vec<_> = elements.iter().map(|element| element.id).collect();
+    ours.push_all(&elements).await;
+    let taken = theirs.take_all(2).await;
+    theirs.settle(&taken[1], SettleEnd::Retry(Duration::ZERO, "again".into())).await;
+    assert_eq!(ours.change(Change::Withdraw(ids.clone())).await, 4);
+    assert_eq!(ours.change(Change::Withdraw(ids.clone())).await, 0);
+    for (number, id) in ids.iter().enumerate() {
+        let outcome = ours.find(*id).await.and_then(|row| row.outcome);
+        assert_eq!(outcome, (number >= 2).then_some(Outcome::Cancelled), "{number}");
+    }
+    assert_eq!(theirs.done(&taken[0]).await, Settled::Applied);
+    assert_eq!(texts(&theirs.take_all(9).await), ["again"]);
+}
+
+/// Law 386: what operators see of payloads is as short as they ask for, and no answer has more than a megabyte of payloads or of
+/// results beside the first.
+pub async fn elements_are_shown_in_portions<W: QueueWorld>(world: &W) {
+    let ours = Program::of(world.queues());
+    let long = "0123456789".repeat(30_000);
+    let elements: Vec<_> = (0..6).map(|_| NewElement { keep_result: Some(HOUR), ..new(&long) }).collect();
+    let ids: Vec<_> = elements.iter().map(|element| element.id).collect();
+    ours.push_all(&elements).await;
+    let (rows, _) = ours.store.elements(&ours.queue, Phase::Ready, &Cursor::default(), 100, 12).await.expect("a page");
+    assert_eq!(rows.len(), 6);
+    assert!(rows.iter().all(|row| (row.payload.as_slice(), row.payload_len) == (b"012345678901".as_slice(), 300_000)));
+    let (mut from, mut seen, mut pages) = (Some(Cursor::default()), Vec::new(), 0);
+    while let Some(cursor) = from {
+        let page = ours.store.elements(&ours.queue, Phase::Ready, &cursor, 100, 1 << 20).await.expect("a page");
+        assert!(page.0.iter().map(|row| row.payload.len()).sum::<usize>() <= 1 << 20 && !page.0.is_empty());
+        seen.extend(page.0.iter().map(|row| row.id));
+        (from, pages) = (page.1, pages + 1);
+    }
+    assert_eq!((seen, pages), (ids.clone(), 2));
+    let found = ours.store.find(&ours.queue, &ids, 1 << 20).await.expect("rows");
+    let lengths: Vec<_> = found.into_iter().flatten().map(|row| row.payload.len()).collect();
+    assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (6, 900_000));
+    for element in ours.take_all(9).await.into_iter().chain(ours.take_all(9).await) {
+        ours.settle(&element, SettleEnd::Done(long.clone().into_bytes())).await;
+    }
+    let mut left = ids;
+    while !left.is_empty() {
+        let found = ours.store.find(&ours.queue, &left, 0).await.expect("rows");
+        let rows: Vec<_> = found.into_iter().map(|row| row.expect("a result is kept")).collect();
+        assert!(rows.iter().all(|row| row.phase == Phase::Ended));
+        let known: Vec<_> = rows.iter().filter(|row| row.outcome.is_some()).map(|row| row.id).collect();
+        assert!((1..=3).contains(&known.len()), "{} results in one answer", known.len());
+        left.retain(|id| !known.contains(id));
+    }
+}
+
 /// Law 364: in no period are more elements delivered than the rate says, and each taker knows when the next one comes.
 pub async fn queues_limit_the_rate<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
@@ -123,7 +186,7 @@ pub async fn elements_can_be_cancelled<W: QueueWorld>(world: &W) {
     let row = ours.find(ids[0]).await.expect("the element");
     assert!(row.phase == Phase::Taken && row.is_cancelled, "{row:?}");
     assert_eq!(theirs.extend(&taken[0], HOUR, None).await, Extended::Cancelled);
-    assert_eq!(theirs.settle(&taken[0], SettleEnd::HandBack).await, Settled::Applied);
+    assert_eq!(theirs.settle(&taken[0], SettleEnd::HandBack(Duration::ZERO)).await, Settled::Applied);
     assert_eq!(ours.find(ids[0]).await.and_then(|row| row.outcome), Some(Outcome::Cancelled));
     // The work may be done nevertheless.
     assert_eq!(theirs.settle(&taken[1], SettleEnd::Done(vec![1])).await, Settled::Applied);

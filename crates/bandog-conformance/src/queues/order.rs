@@ -25,7 +25,7 @@ pub async fn elements_of_a_key_come_one_by_one<W: QueueWorld>(world: &W) {
     assert_eq!(texts(&again), ["a1"]);
     let third = ours.take_soon().await;
     assert_eq!(texts(std::slice::from_ref(&third)), ["a1"], "the same one, after the lease");
-    assert_eq!(ours.settle(&third, SettleEnd::HandBack).await, Settled::Applied);
+    assert_eq!(ours.settle(&third, SettleEnd::HandBack(Duration::ZERO)).await, Settled::Applied);
     let fourth = ours.take_one().await;
     assert_eq!(ours.done(&fourth).await, Settled::Applied);
     let second = theirs.take_one().await;

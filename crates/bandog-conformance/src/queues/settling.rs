@@ -18,6 +18,7 @@ use super::{
     QueueWorld,
     kit::{HOUR, Program, SECOND, SOON, new, texts},
 };
+use crate::ends_itself::EndsItself;
 
 /// Law 352: an element that is done is gone. A repeated settlement finds nothing.
 pub async fn elements_that_are_done_are_gone<W: QueueWorld>(world: &W) {
@@ -28,7 +29,7 @@ pub async fn elements_that_are_done_are_gone<W: QueueWorld>(world: &W) {
     assert_eq!(ours.done(&taken[1]).await, Settled::Absent);
     assert_eq!(ours.phase(taken[1].id).await, None);
     assert_eq!(ours.phase(taken[0].id).await, Some(Phase::Taken));
-    assert_eq!(ours.settle(&taken[1], SettleEnd::HandBack).await, Settled::Absent);
+    assert_eq!(ours.settle(&taken[1], SettleEnd::HandBack(Duration::ZERO)).await, Settled::Absent);
     assert_eq!(ours.done(&taken[0]).await, Settled::Applied);
     for phase in Phase::IN_QUEUE {
         assert_eq!(ours.count(phase).await, 0, "{phase:?}");
@@ -69,14 +70,14 @@ pub async fn elements_that_are_handed_back_keep_their_place<W: QueueWorld>(world
     let ours = Program::of(world.queues());
     ours.push_texts(&["a", "b", "c"]).await;
     let taken = ours.take_all(2).await;
-    assert_eq!(ours.settle(&taken[0], SettleEnd::HandBack).await, Settled::Applied);
-    assert_eq!(ours.settle(&taken[0], SettleEnd::HandBack).await, Settled::Applied);
+    assert_eq!(ours.settle(&taken[0], SettleEnd::HandBack(Duration::ZERO)).await, Settled::Applied);
+    assert_eq!(ours.settle(&taken[0], SettleEnd::HandBack(Duration::ZERO)).await, Settled::Applied);
     ours.push_texts(&["d"]).await;
     let again = ours.take_all(3).await;
     assert_eq!(texts(&again), ["a", "c", "d"]);
     assert_eq!(again[0].attempt, 1);
     assert!(again[0].fence > taken[0].fence);
-    assert_eq!(ours.settle(&taken[0], SettleEnd::HandBack).await, Settled::Lost);
+    assert_eq!(ours.settle(&taken[0], SettleEnd::HandBack(Duration::ZERO)).await, Settled::Lost);
 }
 
 /// Law 355: an element that failed for good is dead, with its error, until it is retried or removed.
@@ -88,7 +89,7 @@ pub async fn elements_that_failed_for_good_are_dead<W: QueueWorld>(world: &W) {
     for element in &taken {
         assert_eq!(ours.settle(element, fail()).await, Settled::Applied);
         assert_eq!(ours.settle(element, fail()).await, Settled::Applied);
-        assert_eq!(ours.settle(element, SettleEnd::HandBack).await, Settled::Lost);
+        assert_eq!(ours.settle(element, SettleEnd::HandBack(Duration::ZERO)).await, Settled::Lost);
     }
     assert!(ours.take_all(3).await.is_empty());
     let dead = ours.elements(Phase::Dead).await;
@@ -114,7 +115,7 @@ pub async fn elements_that_failed_for_good_are_dead<W: QueueWorld>(world: &W) {
 /// Law 356: a taker that settles after its lease has ended succeeds while no later delivery has begun.
 pub async fn settlements_of_a_late_taker_count_until_the_next_delivery<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
-    for end in [SettleEnd::Done(Vec::new()), SettleEnd::Fail("no".into()), SettleEnd::HandBack] {
+    for end in [SettleEnd::Done(Vec::new()), SettleEnd::Fail("no".into()), SettleEnd::HandBack(Duration::ZERO)] {
         ours.push_texts(&["a"]).await;
         let late = ours.run(Take { lease: Duration::from_millis(20), ..ours.take(1) }).await.elements.remove(0);
         tokio::time::sleep(Duration::from_millis(60)).await;
@@ -124,7 +125,7 @@ pub async fn settlements_of_a_late_taker_count_until_the_next_delivery<W: QueueW
         theirs.change(Change::Pause(false)).await;
         assert_eq!(ours.settle(&late, end.clone()).await, Settled::Applied, "{end:?}");
         let next = theirs.take_all(1).await;
-        assert_eq!(next.len(), usize::from(end == SettleEnd::HandBack), "{end:?}");
+        assert_eq!(next.len(), usize::from(end == SettleEnd::HandBack(Duration::ZERO)), "{end:?}");
         for element in next {
             assert!(element.fence > late.fence);
             assert_eq!(ours.done(&late).await, Settled::Lost);
@@ -143,7 +144,7 @@ pub async fn results_are_kept_for_a_time<W: QueueWorld>(world: &W) {
     let taken = theirs.take_all(10).await;
     theirs.settle(&taken[0], SettleEnd::Done(vec![0, 255, 10])).await;
     theirs.settle(&taken[1], SettleEnd::Fail("why".into())).await;
-    theirs.settle(&taken[2], SettleEnd::HandBack).await;
+    theirs.settle(&taken[2], SettleEnd::HandBack(Duration::ZERO)).await;
     ours.change(Change::Remove(vec![taken[2].id])).await;
     theirs.settle(&taken[3], SettleEnd::Fail("first".into())).await;
     ours.change(Change::Retry(vec![taken[3].id])).await;
@@ -160,6 +161,28 @@ pub async fn results_are_kept_for_a_time<W: QueueWorld>(world: &W) {
     // A repeated settlement does not change the result.
     assert_eq!(theirs.settle(&taken[0], SettleEnd::Done(vec![1])).await, Settled::Absent);
     assert_eq!(outcome(0).await, Some((Phase::Ended, Some(Outcome::Done(vec![0, 255, 10])))));
+}
+
+/// Law 379: a notifier of a bell may drop its own subscription, and the store goes on.
+pub async fn queue_bells_end_themselves<W: QueueWorld>(world: &W) {
+    let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
+    let bells = [
+        Bell::Ready { queue: ours.queue.clone(), taker: ours.take(1).id.taker },
+        Bell::Results { queue: ours.queue.clone(), client: new("").id.client },
+    ];
+    for bell in bells {
+        let ends = EndsItself::new();
+        let subscription = ours.store.subscribe_bell(&bell, ends.slot().notifier()).await.expect("a subscription");
+        let change = async || {
+            // A store may notify only takers that have found nothing.
+            while !ours.take_all(9).await.is_empty() {}
+            theirs.push(NewElement { keep_result: Some(HOUR), ..new("a") }).await;
+            for element in theirs.take_all(9).await {
+                theirs.done(&element).await;
+            }
+        };
+        ends.ends(subscription, change).await;
+    }
 }
 
 /// Law 358: a bell rings when an element may be ready: after a push, a hand-back, a retry or the end of a pause. The bell of
@@ -189,7 +212,7 @@ pub async fn bells_ring<W: QueueWorld>(world: &W) {
     heard("a push").await;
     let element = theirs.take_one().await;
     assert!(ours.take_all(1).await.is_empty());
-    theirs.settle(&element, SettleEnd::HandBack).await;
+    theirs.settle(&element, SettleEnd::HandBack(Duration::ZERO)).await;
     heard("a hand-back").await;
     let element = theirs.take_one().await;
     assert!(ours.take_all(1).await.is_empty());

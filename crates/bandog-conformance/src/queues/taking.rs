@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use bandog_core::queues::{Extended, NewElement, Outcome, Phase, Priority, SettleEnd, Settled, Take};
+use bandog_core::queues::{Delivered, Extended, NewElement, Outcome, Phase, Priority, SettleEnd, Settled, Take};
 use bandog_testkit::eventually_async;
 use futures_util::future::join_all;
 
@@ -10,6 +10,11 @@ use super::{
     QueueWorld,
     kit::{HOUR, Program, SECOND, SOON, new, texts},
 };
+
+/// The same elements at any time.
+fn without_age(elements: &[Delivered]) -> Vec<Delivered> {
+    elements.iter().map(|element| Delivered { age: Duration::ZERO, ..element.clone() }).collect()
+}
 
 /// Law 347: an element is delivered to no other taker during its lease. After the lease it is delivered again, before later
 /// ones, with a greater fence.
@@ -47,10 +52,7 @@ pub async fn deliveries_of_a_repeated_take_are_the_same<W: QueueWorld>(world: &W
     let take = ours.take(2);
     let first = ours.run(take.clone()).await;
     let again = ours.run(Take { is_repeated: true, ..take.clone() }).await;
-    let ids = |elements: &[bandog_core::queues::Delivered]| -> Vec<_> {
-        elements.iter().map(|element| (element.id, element.fence, element.attempt, element.payload.clone())).collect()
-    };
-    assert_eq!(ids(&again.elements), ids(&first.elements));
+    assert_eq!(without_age(&again.elements), without_age(&first.elements));
     assert!(again.has_more);
     assert_eq!(texts(&theirs.take_all(10).await), ["c"]);
     // A take of which the store knows nothing takes.
@@ -60,6 +62,79 @@ pub async fn deliveries_of_a_repeated_take_are_the_same<W: QueueWorld>(world: &W
     for element in &first.elements {
         assert_eq!(ours.done(element).await, Settled::Applied);
     }
+}
+
+/// Law 380: a take gets no more bytes of payloads than it asks for, beside its first element.
+pub async fn takes_are_limited_in_bytes<W: QueueWorld>(world: &W) {
+    let ours = Program::of(world.queues());
+    for length in [1, 1_000, 300_000] {
+        let payload = "p".repeat(length);
+        let bytes = u32::try_from(length * 2).expect("a small number");
+        let elements = [&*payload, &*payload, "", &*payload, ""].map(new);
+        ours.push_all(&elements).await;
+        let lengths = |taken: &[Delivered]| taken.iter().map(|element| element.payload.len()).collect::<Vec<_>>();
+        let first = ours.run(Take { bytes, ..ours.take(10) }).await;
+        assert_eq!((lengths(&first.elements), first.has_more), (vec![length, length, 0], true), "{length}");
+        let second = ours.run(Take { bytes: 0, ..ours.take(10) }).await;
+        assert_eq!((lengths(&second.elements), second.has_more), (vec![length], true), "{length}");
+        let third = ours.run(Take { bytes: 0, ..ours.take(10) }).await;
+        assert_eq!((lengths(&third.elements), third.has_more), (vec![0], false), "{length}");
+        for element in [first.elements, second.elements, third.elements].concat() {
+            assert_eq!((element.attempt, ours.done(&element).await), (1, Settled::Applied));
+        }
+    }
+}
+
+/// Law 381: a repeated take may ask for less. Its other elements are given back to their places, and were not delivered.
+pub async fn repeated_takes_give_back_what_they_do_not_get<W: QueueWorld>(world: &W) {
+    let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
+    ours.push_texts(&["aaaa", "bbbb", "cccc", "dddd"]).await;
+    let take = ours.take(3);
+    let first = ours.run(take.clone()).await.elements;
+    assert_eq!(texts(&first), ["aaaa", "bbbb", "cccc"]);
+    let fewer = ours.run(Take { is_repeated: true, bytes: 8, ..take.clone() }).await;
+    assert_eq!((without_age(&fewer.elements), fewer.has_more), (without_age(&first[..2]), true));
+    let again = theirs.take_one().await;
+    assert_eq!(
+        (again.id, again.attempt, texts(std::slice::from_ref(&again))),
+        (first[2].id, 1, vec!["cccc".to_owned()])
+    );
+    assert!(again.fence > first[2].fence);
+    assert_eq!(ours.done(&first[2]).await, Settled::Lost);
+    let one = ours.run(Take { is_repeated: true, at_most: 1, ..take.clone() }).await;
+    assert_eq!(without_age(&one.elements), without_age(&first[..1]));
+    let none = ours.run(Take { is_repeated: true, at_most: 0, ..take.clone() }).await;
+    assert!(none.elements.is_empty() && none.has_more, "{none:?}");
+    let nothing = ours.run(Take { is_repeated: true, at_most: 0, ..take }).await;
+    assert!(nothing.elements.is_empty(), "{nothing:?}");
+    let rest = theirs.take_all(9).await;
+    assert_eq!(texts(&rest), ["aaaa", "bbbb", "dddd"]);
+    assert!(rest.iter().all(|element| element.attempt == 1), "{rest:?}");
+}
+
+/// Law 382: a take of a program that died counts, whatever other programs do: an element that ends its programs is dead after
+/// its deliveries.
+pub async fn deliveries_of_programs_that_died_count<W: QueueWorld>(world: &W) {
+    let ours = Program::of(world.queues());
+    ours.push_texts(&["poison"]).await;
+    for attempt in 1..=2 {
+        let dying = Program::of(world.queues());
+        let mut taken = Vec::new();
+        eventually_async(SOON, async || {
+            let short = Take { lease: Duration::from_millis(50), deliveries: 2, ..dying.take(1) };
+            taken = dying.run(short).await.elements;
+            !taken.is_empty()
+        })
+        .await;
+        assert_eq!(taken[0].attempt, attempt);
+        drop(dying);
+    }
+    let is_dead = async || {
+        let taken = ours.run(Take { deliveries: 2, ..ours.take(1) }).await;
+        assert!(taken.elements.is_empty(), "{taken:?}");
+        ours.count(Phase::Dead).await == 1
+    };
+    eventually_async(SOON, is_dead).await;
 }
 
 /// Law 349: a lease is extended for its taker, also after its end until the next delivery, and the progress is shown.
@@ -169,7 +244,7 @@ pub async fn elements_are_delivered_once_to_many_takers<W: QueueWorld>(world: &W
                     *busy.lock().expect("no panic").entry(number % 7).or_default() -= 1;
                 }
                 if (number + round).is_multiple_of(5) && element.fence.get().is_multiple_of(2) {
-                    assert_eq!(taker.settle(element, SettleEnd::HandBack).await, Settled::Applied);
+                    assert_eq!(taker.settle(element, SettleEnd::HandBack(Duration::ZERO)).await, Settled::Applied);
                 } else {
                     *counts.lock().expect("no panic").entry(element.payload.clone()).or_default() += 1;
                     assert_eq!(taker.done(element).await, Settled::Applied);

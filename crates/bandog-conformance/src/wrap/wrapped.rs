@@ -247,8 +247,8 @@ impl<H: Hooks, B: Backend> Queues for WrappedQueues<H, B> {
         self.changed(async move { inner.settle(&queue, &sent).await }).await
     }
 
-    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
-        self.inner.find(queue, ids).await
+    async fn find(&self, queue: &Key, ids: &[ElementId], payload: usize) -> Result<Vec<Option<ElementRow>>> {
+        self.inner.find(queue, ids, payload).await
     }
 
     async fn status(&self, queue: &Key) -> Result<QueueStatus> {
@@ -261,8 +261,9 @@ impl<H: Hooks, B: Backend> Queues for WrappedQueues<H, B> {
         phase: Phase,
         from: &Cursor,
         about: usize,
+        payload: usize,
     ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
-        self.inner.elements(queue, phase, from, about).await
+        self.inner.elements(queue, phase, from, about, payload).await
     }
 
     async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {

@@ -1,8 +1,11 @@
 //! The messages on channels. A channel exists while it has subscribers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use crate::messages::{Channel, Channels, Message, Sink};
+use crate::{
+    Reports,
+    messages::{Channel, Channels, Message, Sink},
+};
 
 /// The subscribers in the order of their subscriptions.
 #[derive(Debug, Default)]
@@ -25,16 +28,19 @@ impl MessageSubscribers {
     }
 
     /// Gives a message to its subscribers. Returns their number.
-    pub(super) fn publish(&self, channel: &Channel, payload: &[u8]) -> u64 {
-        let mut receivers = 0;
+    pub(super) fn publish(&self, channel: &Channel, payload: &[u8], reports: &mut Reports) -> u64 {
+        let (mut receivers, mut shared) = (0, None::<Arc<[u8]>>);
         for (channels, sink) in self.each.values() {
-            match (channels, channel) {
-                (Channels::One(one), _) if one == channel => sink.message(|| Message::Payload(payload.into())),
+            let mut payload = || shared.get_or_insert_with(|| payload.into()).clone();
+            let message = match (channels, channel) {
+                (Channels::One(one), _) if one == channel => Message::Payload(payload()),
                 (Channels::Matching(pattern), Channel::Plain(name)) if pattern.matches(name.as_str()) => {
-                    sink.message(|| Message::Matched(name.clone(), payload.into()));
+                    Message::Matched(name.clone(), payload())
                 }
                 _ => continue,
-            }
+            };
+            let sink = sink.clone();
+            reports.add(move || sink.message(|| message));
             receivers += 1;
         }
         receivers

@@ -5,7 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use async_trait::async_trait;
 
 use super::{
-    Memory,
+    Memory, MemoryState,
     work_queues::{Done, View},
 };
 use crate::{
@@ -20,9 +20,10 @@ use crate::{
 
 impl Memory {
     fn on_queue<T>(&self, key: &Key, apply: impl FnOnce(&mut View<'_>, Now) -> Done<T>) -> T {
-        let (mut state, now) = self.state_and_time();
-        let now = Now { wall: rules::wall_micros(self.clock.wall()), lease: now.as_nanos() / 1000 };
-        state.queues.with_queue(key, now, |view| apply(view, now))
+        self.change(|MemoryState { queues, reports, .. }, now| {
+            let now = Now { wall: rules::wall_micros(self.clock.wall()), lease: now.as_nanos() / 1000 };
+            queues.with_queue(key, now, reports, |view| apply(view, now))
+        })
     }
 }
 
@@ -46,8 +47,8 @@ impl Queues for Memory {
         Ok(self.on_queue(queue, |view, now| rules::settle(view, settles, now)))
     }
 
-    async fn find(&self, queue: &Key, ids: &[ElementId]) -> Result<Vec<Option<ElementRow>>> {
-        Ok(self.on_queue(queue, |view, now| rules::find(view, ids, now)))
+    async fn find(&self, queue: &Key, ids: &[ElementId], payload: usize) -> Result<Vec<Option<ElementRow>>> {
+        Ok(self.on_queue(queue, |view, now| rules::find(view, ids, payload, now)))
     }
 
     async fn status(&self, queue: &Key) -> Result<QueueStatus> {
@@ -60,8 +61,9 @@ impl Queues for Memory {
         phase: Phase,
         from: &Cursor,
         about: usize,
+        payload: usize,
     ) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
-        Ok(self.on_queue(queue, |view, now| rules::page(view, phase, from, about, now)))
+        Ok(self.on_queue(queue, |view, now| rules::page(view, phase, from, about, payload, now)))
     }
 
     async fn change(&self, queue: &Key, change: &Change) -> Result<u64> {

@@ -13,10 +13,11 @@ use crate::{
 #[async_trait]
 impl Records for Memory {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        let (mut state, now) = self.state_and_time();
-        let wall = self.clock.wall();
-        let each = swaps.iter().map(|swap| Ok(state.swap(swap, now, wall))).collect();
-        Ok(Swaps { now: wall, each })
+        self.change(|state, now| {
+            let wall = self.clock.wall();
+            let each = swaps.iter().map(|swap| Ok(state.swap(swap, now, wall))).collect();
+            Ok(Swaps { now: wall, each })
+        })
     }
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
@@ -42,7 +43,10 @@ impl Records for Memory {
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         let id = self.state().records.subscribers.add(key, None, notifier);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Subscription::new(move || shared.state().records.subscribers.remove(&key, id)))
+        Ok(Subscription::new(move || {
+            let removed = shared.state().records.subscribers.remove(&key, id);
+            drop(removed);
+        }))
     }
 
     async fn mark_sql(&self, mark: &Mark) -> Result<SqlStatement> {
@@ -63,7 +67,7 @@ impl MemoryState {
     fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
         let swapped = self.swap_without_notifying(swap, now, wall);
         if swap.notifies && matches!(swapped, Swapped::Done(_)) {
-            self.records.subscribers.notify(&swap.key, None);
+            self.records.subscribers.notify(&swap.key, None, &mut self.reports);
         }
         swapped
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{ClaimId, Key, Notifier};
+use crate::{ClaimId, Key, Notifier, Reports};
 
 /// The subscribers of each key. Within a key, each subscriber has the id that [`Subscribers::add`] returned for it.
 #[derive(Debug, Default)]
@@ -28,24 +28,30 @@ impl Subscribers {
         self.last_id
     }
 
-    /// Removes the subscriber with this id. Nothing happens if the key has no such subscriber.
-    pub(super) fn remove(&mut self, key: &Key, id: u64) {
-        let Some(of_key) = self.of_keys.get_mut(key) else {
-            return;
-        };
-        of_key.remove(&id);
+    /// Removes the subscriber with this id, and returns its notifier, which the caller drops without the lock. None if the
+    /// key has no such subscriber.
+    pub(super) fn remove(&mut self, key: &Key, id: u64) -> Option<Notifier> {
+        let of_key = self.of_keys.get_mut(key)?;
+        let removed = of_key.remove(&id);
         if of_key.is_empty() {
             self.of_keys.remove(key);
         }
+        removed.map(|subscriber| subscriber.notifier)
     }
 
     /// Notifies the subscribers of a key: those that want every notification, and the subscriber of the claim `next`,
-    /// which is the next one in the queue of a fair mutex. Returns false if no subscriber was notified.
-    pub(super) fn notify(&self, key: &Key, next: Option<ClaimId>) -> bool {
+    /// which is the next one in the queue of a fair mutex. Returns false if there is none.
+    pub(super) fn notify(&self, key: &Key, next: Option<ClaimId>, reports: &mut Reports) -> bool {
         let Some(of_key) = self.of_keys.get(key) else {
             return false;
         };
         let is_meant = |subscriber: &&Subscriber| subscriber.queued.is_none() || subscriber.queued == next;
-        of_key.values().filter(is_meant).map(|subscriber| subscriber.notifier.notify()).count() > 0
+        let mut has_notified = false;
+        for Subscriber { notifier, .. } in of_key.values().filter(is_meant) {
+            let notifier = notifier.clone();
+            reports.add(move || notifier.notify());
+            has_notified = true;
+        }
+        has_notified
     }
 }

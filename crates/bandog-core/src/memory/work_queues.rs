@@ -10,7 +10,7 @@ use std::{
 
 use super::receivers::Receivers;
 use crate::{
-    Fence, Key, Notifier,
+    Fence, Key, Notifier, Reports,
     queues::{
         Bell, Body, Element, ElementId, MAX_COUNT, Outcome, Phase, Position, Priority, QueueSettings, Rows, TakeId,
         rules::Now,
@@ -181,6 +181,10 @@ impl Rows for View<'_> {
         Ok(())
     }
 
+    fn payload_len(&mut self, id: ElementId) -> Done<usize> {
+        Ok(self.queue.elements.get(&id).map_or(0, |(_, body)| body.payload.len()))
+    }
+
     fn body(&mut self, id: ElementId) -> Done<Body> {
         Ok(self.queue.elements.get(&id).map(|(_, body)| body.clone()).unwrap_or_default())
     }
@@ -222,6 +226,7 @@ impl Rows for View<'_> {
     fn taken_by(&mut self, take: TakeId) -> Done<Vec<Element>> {
         let mut taken = self.first(Phase::Taken, usize::MAX)?;
         taken.retain(|element| element.taken_by == Some(take));
+        taken.sort_by_key(|element| element.fence);
         Ok(taken)
     }
 
@@ -299,7 +304,13 @@ impl Rows for View<'_> {
 
 impl WorkQueues {
     /// Applies an operation to a queue, and notifies its subscribers.
-    pub(super) fn with_queue<T>(&mut self, key: &Key, now: Now, apply: impl FnOnce(&mut View<'_>) -> Done<T>) -> T {
+    pub(super) fn with_queue<T>(
+        &mut self,
+        key: &Key,
+        now: Now,
+        reports: &mut Reports,
+        apply: impl FnOnce(&mut View<'_>) -> Done<T>,
+    ) -> T {
         let Self { queues, subscribers, last_fence } = self;
         let queue = queues.entry(key.clone()).or_default();
         let mut view = View { queue, last_fence, now, rings: false, results: BTreeSet::new() };
@@ -314,7 +325,8 @@ impl WorkQueues {
                 Bell::Results { client, .. } => results.contains(client),
             };
             if is_meant {
-                notifier.notify();
+                let notifier = notifier.clone();
+                reports.add(move || notifier.notify());
             }
         }
         answer

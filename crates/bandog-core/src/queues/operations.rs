@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::element::{ElementId, NewElement, TakeId};
-use crate::{Fence, Key, structures::Bytes};
+use crate::{Fence, Key, Portion, structures::Bytes};
 
 /// New elements of one queue, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,15 +30,27 @@ pub struct Take {
     pub queue: Key,
     /// Identifies this take.
     pub id: TakeId,
-    /// Whether an earlier request of this take had no answer. Then the elements that it has got are returned first.
+    /// Whether an earlier request of this take had no answer. If it has got elements, the first of them are returned, and the
+    /// others are given back: nobody has received them, so these deliveries do not count. It takes no others.
     pub is_repeated: bool,
-    /// Maximum number of elements.
+    /// Maximum number of elements. 0 gives all back that this take has got.
     pub at_most: u32,
+    /// Maximum number of bytes of their payloads. The first element is returned whatever its length is.
+    pub bytes: u32,
+    /// The time after which the elements that a repeated take gives back are ready. Zero: at once, at their places.
+    pub rest_after: Duration,
     /// The lease of each element.
     pub lease: Duration,
     /// An element that was delivered so often, and was neither done nor handed back, becomes dead instead of being delivered
     /// once more.
     pub deliveries: u32,
+}
+
+impl Take {
+    /// How much its answer may have.
+    pub fn portion(&self) -> Portion {
+        Portion::new(self.at_most as usize, self.bytes as usize)
+    }
 }
 
 /// An element for its taker.
@@ -121,8 +133,9 @@ pub enum SettleEnd {
     Retry(Duration, String),
     /// The work has failed for good, with this error.
     Fail(String),
-    /// The work was not begun, or was given up. The element is ready again at its place, and the delivery does not count.
-    HandBack,
+    /// The work was not begun, or was given up. The delivery does not count. The element is ready after this time, and at its
+    /// place if the time is zero.
+    HandBack(Duration),
 }
 
 /// Ends one delivery.

@@ -42,6 +42,8 @@ pub trait Rows {
     fn update(&mut self, element: &Element) -> Result<(), Self::Error>;
     /// Removes an element.
     fn remove(&mut self, id: ElementId) -> Result<(), Self::Error>;
+    /// The number of bytes of the payload of an element.
+    fn payload_len(&mut self, id: ElementId) -> Result<usize, Self::Error>;
     /// The texts of an element.
     fn body(&mut self, id: ElementId) -> Result<Body, Self::Error>;
     /// Replaces [`Body::error`] and [`Body::progress`].

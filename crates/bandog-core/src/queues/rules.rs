@@ -11,7 +11,7 @@ use super::{
     rows::{Position, micros},
     write_worker_row,
 };
-use crate::{Fence, structures::Cursor};
+use crate::{Fence, PORTION, Portion, structures::Cursor};
 
 /// The time for which a push is remembered.
 pub const REMEMBER_PUSH: Duration = Duration::from_secs(300);
@@ -120,13 +120,23 @@ fn admit_head(element: &mut Element, now: Now) {
 
 /// Takes elements.
 pub fn take<R: Rows>(rows: &mut R, take: &Take, now: Now) -> Result<Taken, R::Error> {
+    take_within(rows, take, &mut take.portion(), now)
+}
+
+/// Takes elements in one of several steps of a take, which share its portion.
+pub fn take_within<R: Rows>(rows: &mut R, take: &Take, portion: &mut Portion, now: Now) -> Result<Taken, R::Error> {
     let mut taken = Taken::default();
     if take.is_repeated {
-        for element in rows.taken_by(take.id)? {
-            taken.elements.push(deliver(rows, &element, now)?);
+        let earlier = rows.taken_by(take.id)?;
+        taken.has_more = !earlier.is_empty();
+        for element in earlier {
+            if portion.takes(rows.payload_len(element.id)?) {
+                taken.elements.push(deliver(rows, &element, now)?);
+            } else {
+                hand_back(rows, element, take.rest_after, now)?;
+            }
         }
-        if !taken.elements.is_empty() {
-            taken.has_more = true;
+        if taken.has_more || take.at_most == 0 {
             return Ok(taken);
         }
     }
@@ -134,7 +144,8 @@ pub fn take<R: Rows>(rows: &mut R, take: &Take, now: Now) -> Result<Taken, R::Er
     let settings = rows.settings()?;
     let (mut budget, mut wait) = budget(rows, &settings, take.at_most, now)?;
     let (limit, interval) = (budget, settings.rate.map(Pace::of));
-    while budget > 0 && (taken.died as usize) < SIDE_WORK {
+    let mut is_cut = false;
+    while budget > 0 && !is_cut && (taken.died as usize) < SIDE_WORK {
         let ready = rows.first(Phase::Ready, budget as usize)?;
         if ready.is_empty() {
             break;
@@ -147,6 +158,10 @@ pub fn take<R: Rows>(rows: &mut R, take: &Take, now: Now) -> Result<Taken, R::Er
                 die(rows, &mut element, &error, now)?;
                 taken.died += 1;
                 continue;
+            }
+            is_cut = !portion.takes(rows.payload_len(element.id)?);
+            if is_cut {
+                break;
             }
             element.attempt += 1;
             element.fence = rows.next_fence()?;
@@ -165,7 +180,8 @@ pub fn take<R: Rows>(rows: &mut R, take: &Take, now: Now) -> Result<Taken, R::Er
         rows.set_next_delivery(next)?;
         wait = pace.allows(next.saturating_sub(now.wall)).1;
     }
-    taken.has_more = limit == take.at_most && budget == 0 && !rows.first(Phase::Ready, 1)?.is_empty();
+    let is_full = limit == take.at_most && budget == 0;
+    taken.has_more = is_cut || is_full && !rows.first(Phase::Ready, 1)?.is_empty();
     taken.next = next(rows, wait, now)?.filter(|_| !settings.is_paused);
     Ok(taken)
 }
@@ -360,12 +376,11 @@ fn settle_one<R: Rows>(rows: &mut R, settle: &Settle, now: Now) -> Result<Settle
         SettleEnd::Fail(_) if element.phase == Phase::Dead => {}
         SettleEnd::Fail(_) if element.is_cancelled => end(rows, &element, &Outcome::Cancelled, now)?,
         SettleEnd::Fail(error) => die(rows, &mut element, error, now)?,
-        SettleEnd::Retry(..) | SettleEnd::HandBack if element.phase == Phase::Dead => return Ok(Settled::Lost),
+        SettleEnd::Retry(..) | SettleEnd::HandBack(_) if element.phase == Phase::Dead => return Ok(Settled::Lost),
         // It was settled before, or its lease has ended.
-        SettleEnd::Retry(..) | SettleEnd::HandBack if !is_taken => {}
-        SettleEnd::Retry(..) | SettleEnd::HandBack if element.is_cancelled => {
-            end(rows, &element, &Outcome::Cancelled, now)?;
-        }
+        SettleEnd::Retry(..) | SettleEnd::HandBack(_) if !is_taken => {}
+        SettleEnd::HandBack(after) => hand_back(rows, element, *after, now)?,
+        SettleEnd::Retry(..) if element.is_cancelled => end(rows, &element, &Outcome::Cancelled, now)?,
         SettleEnd::Retry(after, error) => {
             element.place = now.wall.saturating_add(micros(*after));
             element.taken_by = None;
@@ -374,26 +389,57 @@ fn settle_one<R: Rows>(rows: &mut R, settle: &Settle, now: Now) -> Result<Settle
             rows.set_texts(element.id, Some(error), None)?;
             rows.ring()?;
         }
-        SettleEnd::HandBack => {
-            element.attempt = element.attempt.saturating_sub(1);
-            (element.phase, element.at, element.taken_by) = (Phase::Ready, element.place, None);
-            rows.update(&element)?;
-            rows.ring()?;
-        }
     }
     Ok(Settled::Applied)
 }
 
-/// The elements with these ids, or their results.
-pub fn find<R: Rows>(rows: &mut R, ids: &[ElementId], now: Now) -> Result<Vec<Option<ElementRow>>, R::Error> {
-    ids.iter().map(|id| find_one(rows, *id, now)).collect()
+/// Makes a taken element ready at its place, as if it had not been delivered, or delayed by this time.
+fn hand_back<R: Rows>(rows: &mut R, mut element: Element, after: Duration, now: Now) -> Result<(), R::Error> {
+    if element.is_cancelled {
+        return end(rows, &element, &Outcome::Cancelled, now);
+    }
+    element.attempt = element.attempt.saturating_sub(1);
+    (element.phase, element.taken_by) = (Phase::Ready, None);
+    if !after.is_zero() {
+        (element.phase, element.place) = (Phase::Delayed, now.wall.saturating_add(micros(after)));
+    }
+    element.at = element.place;
+    rows.update(&element)?;
+    rows.ring()
 }
 
-fn find_one<R: Rows>(rows: &mut R, id: ElementId, now: Now) -> Result<Option<ElementRow>, R::Error> {
+/// The elements with these ids, or their results.
+pub fn find<R: Rows>(
+    rows: &mut R,
+    ids: &[ElementId],
+    payload: usize,
+    now: Now,
+) -> Result<Vec<Option<ElementRow>>, R::Error> {
+    let mut portions = [Portion::new(usize::MAX, PORTION); 2];
+    ids.iter().map(|id| find_one(rows, *id, payload, &mut portions, now)).collect()
+}
+
+/// `portions`: of payloads and of results.
+fn find_one<R: Rows>(
+    rows: &mut R,
+    id: ElementId,
+    payload: usize,
+    [payloads, results]: &mut [Portion; 2],
+    now: Now,
+) -> Result<Option<ElementRow>, R::Error> {
     if let Some(element) = rows.element(id)? {
-        return row(rows, element, now).map(Some);
+        let mut row = row(rows, element, payload, now)?;
+        if !payloads.takes(row.payload.len()) {
+            row.payload.clear();
+        }
+        return Ok(Some(row));
     }
     let result = rows.result(id)?.filter(|(_, until)| *until > now.wall);
+    let length = |outcome: &Outcome| match outcome {
+        Outcome::Done(bytes) => bytes.len(),
+        Outcome::Failed(error) => error.len(),
+        Outcome::Cancelled => 0,
+    };
     Ok(result.map(|(outcome, _)| ElementRow {
         id,
         phase: Phase::Ended,
@@ -405,15 +451,19 @@ fn find_one<R: Rows>(rows: &mut R, id: ElementId, now: Now) -> Result<Option<Ele
         fence: Fence::new(0),
         taker: None,
         payload: Vec::new(),
+        payload_len: 0,
         error: None,
         progress: None,
         is_cancelled: false,
-        outcome: Some(outcome),
+        outcome: Some(outcome).filter(|outcome| results.takes(length(outcome))),
     }))
 }
 
-fn row<R: Rows>(rows: &mut R, element: Element, now: Now) -> Result<ElementRow, R::Error> {
-    let body = rows.body(element.id)?;
+/// `payload`: the maximum number of its bytes in the row.
+fn row<R: Rows>(rows: &mut R, element: Element, payload: usize, now: Now) -> Result<ElementRow, R::Error> {
+    let mut body = rows.body(element.id)?;
+    let payload_len = body.payload.len();
+    body.payload.truncate(payload);
     let left = match element.phase {
         Phase::Delayed => Some(element.at.saturating_sub(now.wall)),
         Phase::Taken => Some(element.at.saturating_sub(now.lease)),
@@ -432,6 +482,7 @@ fn row<R: Rows>(rows: &mut R, element: Element, now: Now) -> Result<ElementRow, 
         taker: element.taken_by.map(|take| take.taker),
         outcome: outcome.map(|error| Outcome::Failed(error.clone())),
         payload: body.payload,
+        payload_len,
         error: body.error,
         progress: body.progress,
         is_cancelled: element.is_cancelled,
@@ -457,15 +508,25 @@ pub fn page<R: Rows>(
     phase: Phase,
     from: &Cursor,
     about: usize,
+    payload: usize,
     now: Now,
 ) -> Result<(Vec<ElementRow>, Option<Cursor>), R::Error> {
     let elements = match read_cursor(from) {
         Some(last) => rows.after(phase, &last, about)?,
         None => rows.first(phase, about)?,
     };
-    let last = elements.last().filter(|_| elements.len() == about).map(write_cursor);
-    let found = elements.into_iter().map(|element| row(rows, element, now)).collect::<Result<_, _>>()?;
-    Ok((found, last))
+    let (mut found, mut last, number) = (Vec::new(), None, elements.len());
+    let mut portion = Portion::new(usize::MAX, PORTION);
+    for element in elements {
+        let cursor = write_cursor(&element);
+        let row = row(rows, element, payload, now)?;
+        if !portion.takes(row.payload.len()) {
+            return Ok((found, last));
+        }
+        found.push(row);
+        last = Some(cursor);
+    }
+    Ok((found, last.filter(|_| number == about)))
 }
 
 fn write_cursor(element: &Element) -> Cursor {
@@ -509,6 +570,17 @@ pub fn change<R: Rows>(rows: &mut R, change: &Change, now: Now) -> Result<u64, R
                 }
             }
             Ok(removed)
+        }
+        Change::Withdraw(ids) => {
+            let mut withdrawn = 0;
+            for id in ids {
+                let element =
+                    rows.element(*id)?.filter(|element| element.attempt == 0 && element.phase != Phase::Taken);
+                let Some(element) = element else { continue };
+                end(rows, &element, &Outcome::Cancelled, now)?;
+                withdrawn += 1;
+            }
+            Ok(withdrawn)
         }
         Change::Purge(phase) => {
             let elements = if *phase == Phase::Taken { Vec::new() } else { rows.first(*phase, MAX_CHANGES)? };

@@ -62,6 +62,9 @@ pub enum Change {
     /// Removes elements; those that are taken are cancelled: their takers must stop. An element that waits for a removed one
     /// never becomes ready by itself.
     Remove(Vec<ElementId>),
+    /// Removes the elements that were never delivered, as cancelled. Answer: their number. So if it is 1, no taker has got the
+    /// element, and none will. A repeated call, after an answer that was lost, finds nothing.
+    Withdraw(Vec<ElementId>),
     /// Removes all elements in this phase, which must not be [`Phase::Taken`].
     Purge(Phase),
     /// Writes a row about a worker, which is kept for this time. Zero removes it.
@@ -89,15 +92,17 @@ pub struct ElementRow {
     pub fence: Fence,
     /// The worker that has it: [`WorkerRow::id`].
     pub taker: Option<u64>,
-    /// The bytes that were pushed. Empty for a result.
+    /// The bytes that were pushed, or their beginning. Empty for a result.
     pub payload: Bytes,
+    /// The number of bytes that were pushed, if bytes of the payload were asked for.
+    pub payload_len: usize,
     /// Why the last delivery has failed.
     pub error: Option<String>,
     /// The text of its taker about its progress.
     pub progress: Option<String>,
     /// Whether its taker must stop.
     pub is_cancelled: bool,
-    /// [`Phase::Ended`] and [`Phase::Dead`]: how it has ended.
+    /// [`Phase::Ended`] and [`Phase::Dead`]: how it has ended. None also if the answer had no room for a result.
     pub outcome: Option<Outcome>,
 }
 

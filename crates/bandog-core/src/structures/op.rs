@@ -452,11 +452,14 @@ pub enum TakeOp {
     Take {
         /// Where the elements are taken from.
         from: Source,
-        /// The maximum number of elements.
+        /// The maximum number of elements. If the call is repeated with a smaller number, or with fewer bytes, the elements that
+        /// it has got in excess are given back: nobody has received them, so they were not delivered. 0 gives all back.
         at_most: u32,
+        /// The maximum number of their bytes. The first element is returned whatever its length is.
+        bytes: u32,
         /// The time after which the elements become available again if they are not settled.
         lease: Duration,
-        /// Makes the call exact. The answer is remembered.
+        /// Makes the call exact: if it is repeated, it gets the elements that it has got before, and no others.
         once: Once,
         /// Elements of earlier calls that are done.
         done: Vec<u64>,

@@ -79,7 +79,12 @@ pub enum Reply {
     /// The groups of a journal.
     Groups(Vec<GroupRow>),
     /// Taken elements.
-    Taken(Vec<TakenElement>),
+    Taken {
+        /// The elements, in their order.
+        elements: Vec<TakenElement>,
+        /// Whether a further element was left because of its bytes.
+        is_cut: bool,
+    },
     /// The elements of a queue.
     Queue {
         /// The elements that can be taken.
@@ -146,8 +151,6 @@ contents! {
     entries Entries Vec<(EntryId, Bytes)>;
     /// The groups of a journal.
     groups Groups Vec<GroupRow>;
-    /// Taken elements.
-    taken Taken Vec<TakenElement>;
     /// An entry of a cache, if there is one.
     cache_entry CacheEntry Option<CacheEntry>;
     /// An entry of a cache, if there is one, and the time for which it is fresh.
@@ -173,6 +176,17 @@ impl Reply {
     pub fn block(self) -> Result<(i64, u64)> {
         match self {
             Self::Block { first, size } => Ok((first, size)),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Taken elements, and whether a further one was left because of its bytes.
+    ///
+    /// # Errors
+    /// The kind is [`ErrorKind::Corrupt`] if the backend has given another answer.
+    pub fn taken(self) -> Result<(Vec<TakenElement>, bool)> {
+        match self {
+            Self::Taken { elements, is_cut } => Ok((elements, is_cut)),
             other => Err(other.unexpected()),
         }
     }

@@ -453,12 +453,11 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
         };
         let (at, counters) = (self.at.clone(), &self.shared.counters);
         let is_cancelled = ended.as_ref().is_err_and(JoinError::is_cancelled);
+        let mut unwritable = None;
         let (answer, bytes) = match ended.unwrap_or(Err(Failure::Panicked)) {
             Ok(Some(value)) => {
                 let bytes = Writer::new(&self.shared.store).write(&self.codec, &value);
-                if bytes.is_err() {
-                    counters.unencodable.one();
-                }
+                unwritable = bytes.as_ref().err().cloned();
                 (Ok(Some(Arc::new(value))), bytes.ok().map(Some))
             }
             Ok(None) => (Ok(None), Some(None)),
@@ -472,8 +471,14 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
         let Some(fill) = self.fill else { return answer };
         let op = match bytes.and_then(|bytes| self.settings.entry(bytes)) {
             Some(entry) => CacheOp::Fill { at, fill, entry },
+            // The old value is not the newest one any more.
+            None if unwritable.is_some() => CacheOp::Remove(at),
             None => CacheOp::End { at, fill },
         };
+        if let Some(error) = unwritable {
+            self.shared.unwritable(&error);
+            self.shared.store.forget_copies(&self.shared.key, Some(&self.at.key));
+        }
         let is_end = matches!(op, CacheOp::End { .. });
         // Without an answer, the fill ends with its lease. The callers do not wait longer for it than a read waits.
         let limit = if self.settings.on_failure == OnFailure::Fail { LEASE } else { self.settings.timeout };

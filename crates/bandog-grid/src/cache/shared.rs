@@ -47,6 +47,7 @@ pub(super) struct Shared<V> {
     /// Until when the store is not asked.
     away: Mutex<Option<Moment>>,
     has_warned: AtomicBool,
+    has_warned_of_values: AtomicBool,
     /// Until when this is kept without a handle.
     lingers: Mutex<Option<Moment>>,
     near: OnceLock<Copies<V>>,
@@ -65,6 +66,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             keepers: Mutex::default(),
             away: Mutex::default(),
             has_warned: AtomicBool::new(false),
+            has_warned_of_values: AtomicBool::new(false),
             lingers: Mutex::default(),
             near: OnceLock::new(),
             tracking: Mutex::default(),
@@ -130,6 +132,14 @@ impl<V: Send + Sync + 'static> Shared<V> {
         self.counters.store_errors.one();
         if !self.has_warned.swap(true, Relaxed) {
             tracing::warn!(cache = %self.key, %error, "a value was loaded, but cannot be written to the store");
+        }
+    }
+
+    /// A value cannot be written, because it is too large or cannot be encoded. The first one is logged.
+    pub(super) fn unwritable(&self, error: &Error) {
+        self.counters.unencodable.one();
+        if !self.has_warned_of_values.swap(true, Relaxed) {
+            tracing::warn!(cache = %self.key, %error, "a value cannot be cached; the entry before it is removed, and each call loads");
         }
     }
 

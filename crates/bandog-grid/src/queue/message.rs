@@ -2,39 +2,65 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use bandog_core::{
     Clock, Error, ErrorKind, Key, Moment, Result,
     structures::{Source, TakeEnd, TakenElement},
 };
-use tokio::sync::{mpsc::UnboundedSender, oneshot, watch};
+use tokio::sync::{
+    mpsc::{UnboundedSender, error::SendError},
+    oneshot, watch,
+};
 
 /// The takers of a grid. Each belongs to an object, an end of it, and a lease.
 #[derive(Debug, Default)]
 pub(crate) struct Takers(Mutex<HashMap<TakerId, Contact>>);
 
 /// The object, its end, and the lease in ms.
-type TakerId = (Key, Source, u64);
+pub(super) type TakerId = (Key, Source, u64);
 
 impl Takers {
-    /// The taker with this id. `start` starts it if there is none.
-    pub(super) fn get(&self, id: TakerId, start: impl FnOnce() -> Result<Contact>) -> Result<Contact> {
-        let mut takers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(contact) = takers.get(&id).filter(|contact| !contact.messages.is_closed()) {
-            return Ok(contact.clone());
+    /// Sends a call to the taker with this id, and returns what the taker knows of the store. `start` starts it if there is
+    /// none. A taker leaves under the same lock, so it has received all calls before, and none is sent to it afterwards.
+    pub(super) fn call(&self, id: TakerId, caller: Caller, start: impl FnOnce() -> Result<Contact>) -> Result<Called> {
+        let mut takers = self.takers();
+        let mut message = Message::Call(caller);
+        if let Some(contact) = takers.get(&id) {
+            let called = contact.called();
+            match contact.messages.send(message) {
+                Ok(()) => return Ok(called),
+                Err(SendError(returned)) => message = returned, // The taker has ended with its runtime.
+            }
         }
         takers.retain(|_, contact| !contact.messages.is_closed());
         let contact = start()?;
-        takers.insert(id, contact.clone());
-        Ok(contact)
+        // If its runtime ends, the taker drops the call, which is an error of the call.
+        let called = contact.called();
+        let _ = contact.messages.send(message);
+        takers.insert(id, contact);
+        Ok(called)
+    }
+
+    /// Removes a taker that has nothing to do. Returns false, and does nothing, if it is not idle any more.
+    pub(super) fn leave(&self, id: &TakerId, is_idle: impl FnOnce() -> bool) -> bool {
+        let mut takers = self.takers();
+        let leaves = is_idle();
+        if leaves {
+            takers.remove(id);
+        }
+        leaves
+    }
+
+    fn takers(&self) -> MutexGuard<'_, HashMap<TakerId, Contact>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the store has confirmed all elements that have ended.
     pub(crate) async fn flush(&self) {
         let senders: Vec<_> = {
-            let takers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let takers = self.takers();
             takers.values().map(|contact| contact.messages.clone()).collect()
         };
         for messages in senders {
@@ -55,11 +81,33 @@ pub(super) struct Contact {
     pub(super) status: watch::Receiver<Status>,
 }
 
-/// What a taker knows of the store.
+impl Contact {
+    fn called(&self) -> Called {
+        Called { after: self.status.borrow().begun, status: self.status.clone() }
+    }
+}
+
+/// A call that was sent to a taker.
+pub(super) struct Called {
+    pub(super) status: watch::Receiver<Status>,
+    /// The number of the last request for elements that began before the call.
+    after: u64,
+}
+
+impl Called {
+    /// Whether the store has answered a request for elements that began after the call.
+    pub(super) fn is_answered(&self, status: &Status) -> bool {
+        status.answered > self.after
+    }
+}
+
+/// What a taker knows of the store. Its requests for elements have numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Status {
-    /// When the last request that was answered began.
-    pub(super) answered: Option<Moment>,
+    /// The last one that has begun.
+    pub(super) begun: u64,
+    /// The last one that was answered.
+    pub(super) answered: u64,
     /// The error of the last request, if it failed.
     pub(super) error: Option<Error>,
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bandog_core::{
-    Error, Moment, Result, Subscription,
+    Error, Moment, Portions, Result, Subscription,
     structures::{Source, TakeEnd, millis},
 };
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -20,13 +20,14 @@ use tokio::{
     runtime::Handle,
     sync::{
         Notify,
-        mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel},
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot, watch,
     },
+    task::consume_budget,
     time::{sleep, timeout},
 };
 
-use super::message::{Caller, Contact, End, Message, Popped, Status};
+use super::message::{Called, Caller, Contact, End, Message, Popped, Status, TakerId};
 use crate::{object::Object, store::Exact};
 
 /// The lease of elements that are popped: the time for which a caller may leave its result unread without a renewal.
@@ -80,46 +81,42 @@ async fn call_from(
     (from, lease): (&Source, Duration),
     wait: Option<Duration>,
 ) -> Result<Option<Popped>> {
-    let clock = object.store.clock();
-    loop {
-        let Contact { messages, mut status } = contact(object, from, lease)?;
-        let (reply, mut answer) = oneshot::channel();
-        if messages.send(Message::Call(Caller { reply, waits: wait.is_some() })).is_err() {
-            continue; // The taker has ended meanwhile.
-        }
-        let ended = || Error::unavailable("the runtime of the queue has ended").at(&object.key);
-        let Some(at_most) = wait else { return answer.await.map_err(|_| ended())? };
-        let left = at_most.saturating_sub(clock.now().since(begin));
-        match timeout(left, &mut answer).await {
-            Ok(answer) => return answer.map_err(|_| ended())?,
-            Err(_) => {
-                // Without an answer that began after this call, the queue may have elements.
-                let is_answered = |status: &Status| status.answered.is_some_and(|answered| answered >= begin);
-                let first_answer = status.wait_for(is_answered);
-                tokio::select! {
-                    biased;
-                    answer = &mut answer => return answer.map_err(|_| ended())?,
-                    _ = timeout(object.store.timeout() * 2, first_answer) => {}
-                }
-                // An element that has arrived in this moment.
-                if let Ok(answer) = answer.try_recv() {
-                    return answer;
-                }
-                let status = status.borrow().clone();
-                if is_answered(&status) {
-                    return Ok(None);
-                }
-                let no_answer = || Error::unavailable("the store has not answered in time").at(&object.key);
-                return Err(status.error.unwrap_or_else(no_answer));
-            }
-        }
+    let (reply, mut answer) = oneshot::channel();
+    let called = send(object, (from, lease), Caller { reply, waits: wait.is_some() })?;
+    let ended = || Error::unavailable("the runtime of the queue has ended").at(&object.key);
+    let Some(at_most) = wait else { return answer.await.map_err(|_| ended())? };
+    let left = at_most.saturating_sub(object.store.clock().now().since(begin));
+    if let Ok(answer) = timeout(left, &mut answer).await {
+        return answer.map_err(|_| ended())?;
     }
+    // Without an answer to a request that began after this call, the queue may have elements.
+    let mut status = called.status.clone();
+    let first_answer = status.wait_for(|status| called.is_answered(status));
+    tokio::select! {
+        biased;
+        answer = &mut answer => return answer.map_err(|_| ended())?,
+        _ = timeout(object.store.timeout() * 2, first_answer) => {}
+    }
+    // An element that has arrived in this moment.
+    if let Ok(answer) = answer.try_recv() {
+        return answer;
+    }
+    let status = called.status.borrow().clone();
+    if called.is_answered(&status) {
+        return Ok(None);
+    }
+    let no_answer = || Error::unavailable("the store has not answered in time").at(&object.key);
+    Err(status.error.unwrap_or_else(no_answer))
 }
 
-/// The taker of this object. It is started if there is none.
-fn contact(object: &Object, from: &Source, lease: Duration) -> Result<Contact> {
-    let id = (object.key.clone(), from.clone(), millis(lease));
-    object.store.takers.get(id, || {
+/// The id of the taker for these calls.
+fn taker_id(object: &Object, (from, lease): (&Source, Duration)) -> TakerId {
+    (object.key.clone(), from.clone(), millis(lease))
+}
+
+/// Sends a call to the taker of this object, which is started if there is none.
+fn send(object: &Object, (from, lease): (&Source, Duration), caller: Caller) -> Result<Called> {
+    object.store.takers.call(taker_id(object, (from, lease)), caller, || {
         let runtime = Handle::try_current()
             .map_err(|_| Error::misused("queues need a Tokio runtime; call this in one").at(&object.key))?;
         let (messages, inbox) = unbounded_channel();
@@ -139,6 +136,8 @@ fn contact(object: &Object, from: &Source, lease: Duration) -> Result<Contact> {
             flushes: Vec::new(),
             held: BTreeMap::new(),
             unanswered: None,
+            portions: Portions::default(),
+            takes: 0,
             subscription: None,
             subscribing: None,
             changed: Arc::default(),
@@ -174,8 +173,12 @@ struct Taker {
     flushes: Vec<oneshot::Sender<()>>,
     /// The elements that are taken: the end of the lease of each.
     held: BTreeMap<u64, watch::Sender<Option<Moment>>>,
-    /// A request for elements without an answer. It is repeated, because the store may have elements for it.
+    /// A request for elements without an answer. It is repeated as long as the store remembers it, because the store may have
+    /// elements for it, and forgotten afterwards.
     unanswered: Option<Exact>,
+    portions: Portions,
+    /// The number of requests for elements.
+    takes: u64,
     subscription: Option<Subscription>,
     subscribing: Option<BoxFuture<'static, Result<Subscription>>>,
     /// Notified when the store has more elements.
@@ -191,13 +194,11 @@ struct Taker {
 impl Taker {
     async fn run(mut self) {
         loop {
-            let is_closed = loop {
-                match self.inbox.try_recv() {
-                    Ok(message) => self.receive(message),
-                    Err(TryRecvError::Empty) => break false,
-                    Err(TryRecvError::Disconnected) => break true,
-                }
-            };
+            // A pass without a pause must not keep the runtime from its timers and sockets.
+            consume_budget().await;
+            while let Ok(message) = self.inbox.try_recv() {
+                self.receive(message);
+            }
             self.callers.retain(|caller| !caller.reply.is_closed());
             if self.done.is_empty() && self.ends.is_empty() {
                 for flushed in self.flushes.drain(..) {
@@ -212,22 +213,18 @@ impl Taker {
             }
             if self.has_work() {
                 self.idle_since = now;
-            } else if is_closed {
-                return;
             } else if now.since(self.idle_since) >= LINGER {
-                self.inbox.close(); // What was sent before is received still.
-                continue;
+                if self.leaves() {
+                    return;
+                }
+                continue; // A call has come.
             }
             let wake = self.wake_at().since(now).max(Duration::from_millis(1));
             let mut subscribing = OptionFuture::from(self.subscribing.as_mut());
             tokio::select! {
                 biased;
                 Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
-                message = self.inbox.recv(), if !is_closed => {
-                    if let Some(message) = message {
-                        self.receive(message);
-                    }
-                }
+                Some(message) = self.inbox.recv() => self.receive(message),
                 () = self.changed.notified() => self.must_ask = true,
                 () = sleep(wake) => {}
             }
@@ -236,6 +233,12 @@ impl Taker {
 
     fn now(&self) -> Moment {
         self.object.store.clock().now()
+    }
+
+    /// Leaves the takers of the grid, unless a message has come.
+    fn leaves(&self) -> bool {
+        let id = taker_id(&self.object, (&self.from, self.lease));
+        self.object.store.takers.leave(&id, || self.inbox.is_empty())
     }
 
     fn receive(&mut self, message: Message) {

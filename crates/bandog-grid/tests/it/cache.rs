@@ -674,3 +674,29 @@ async fn counts_are_reported_for_operators() {
     sleep(Duration::from_secs(60)).await;
     assert_eq!(reports().await.len(), 1, "it is shown for minutes");
 }
+
+/// A value that cannot be written is the newest one nevertheless: the entry before it goes, so nobody gets an older value.
+// Promise: CA2
+#[tokio::test]
+async fn a_value_that_outgrows_the_limit_leaves_no_older_one() {
+    let server = RedisServer::start();
+    for url in ["memory:".to_owned(), server.url()] {
+        let cache: Cache<u32, String> =
+            grid(&url).await.cache("c").unwrap().fresh(Duration::from_millis(50)).stale(MINUTE);
+        let load = async |length: usize| {
+            let load = async move |_| Ok::<_, io::Error>("x".repeat(length));
+            cache.get_or_load(&1, load).await.unwrap().len()
+        };
+        assert_eq!(load(3).await, 3);
+        sleep(Duration::from_millis(100)).await;
+        // The stale value is given while the refresh runs.
+        load(600_000).await;
+        eventually_async(SOON, async || cache.get(&1).await.unwrap().is_none()).await;
+        assert_eq!(load(600_000).await, 600_000);
+        assert!(cache.get(&1).await.unwrap().is_none());
+        cache.put(&1, "small").await.unwrap();
+        let refused = cache.put(&1, "x".repeat(600_000).as_str()).await.unwrap_err();
+        assert_eq!(refused.kind(), bandog::ErrorKind::Misused, "{refused}");
+        assert!(cache.get(&1).await.unwrap().is_none());
+    }
+}

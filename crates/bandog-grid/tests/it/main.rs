@@ -10,6 +10,7 @@ mod faults;
 mod journal;
 mod live;
 mod near;
+mod outages;
 mod queue;
 mod spring;
 mod timed;

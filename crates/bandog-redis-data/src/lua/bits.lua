@@ -52,5 +52,5 @@ if ARGV[2] == 'NOT' then
 else
     redis.call('BITOP', ARGV[2], key, unpack(KEYS))
 end
-if ttl > 0 then redis.call('PEXPIRE', key, ttl) end
+set_ttl(key, ttl)
 return 1

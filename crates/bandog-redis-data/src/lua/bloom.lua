@@ -39,8 +39,5 @@ for first = 4, #ARGV, hashes do
     answers[#answers + 1] = verb == 'insert' and 1 - has_all or has_all
 end
 -- The first item makes the bits. They get the ttl of the filter.
-if is_new_filter then
-    local ttl = redis.call('PTTL', config)
-    if ttl > 0 then redis.call('PEXPIRE', bits, ttl) end
-end
+if is_new_filter then set_ttl(bits, redis.call('PTTL', config)) end
 return {1, answers}

@@ -18,6 +18,12 @@ local function must_be(key, kind)
     end
 end
 
+-- Gives a key that was made, or that has lost its ttl, this ttl, as PTTL has returned it for another key: a negative number is
+-- none, and 0 is the last millisecond of a ttl, in which a key still lives.
+local function set_ttl(key, ttl)
+    if ttl >= 0 then redis.call('PEXPIRE', key, math.max(ttl, 1)) end
+end
+
 -- Operations with an id: the hash `key` has a field for each answer that is remembered, CLIENT and its number, and a field
 -- CLIENT with the lowest number that the client can still repeat, the time until which it is remembered, and the number up to
 -- which answers are forgotten: a client numbers its operations on all keys, so few of them are on this one. ARGV[at] is the

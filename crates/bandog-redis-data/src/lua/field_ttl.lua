@@ -55,7 +55,8 @@ elseif verb == 'swap' then
         write(field, ARGV[7])
     else
         redis.call('HSET', map, field, ARGV[7])
-        if left > 0 then redis.call('HPEXPIRE', map, left, 'FIELDS', 1, field) end
+        -- 0 is the last millisecond of an entry, in which it still exists.
+        if left >= 0 then redis.call('HPEXPIRE', map, math.max(left, 1), 'FIELDS', 1, field) end
     end
     return 1
 end

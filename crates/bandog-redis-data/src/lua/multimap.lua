@@ -65,8 +65,7 @@ end
 
 -- A new part gets the ttl of the multimap.
 local function share_ttl(part)
-    local ttl = redis.call('PTTL', index)
-    if ttl > 0 then redis.call('PEXPIRE', part, ttl) end
+    set_ttl(part, redis.call('PTTL', index))
 end
 
 if verb == 'insert' then

@@ -12,6 +12,8 @@
 -- ARGV[2] what the object is: list, zset, set or stream
 -- ARGV[3] the end: front or back; or the group
 local key, taken, leases, again, last, answers = unpack(KEYS)
+-- Maximum number of elements that are read at once.
+local PART = 32
 local verb, kind, is_front = ARGV[1], ARGV[2], ARGV[3] == 'front'
 must_be(key, kind)
 local time = micros()
@@ -65,9 +67,6 @@ end
 -- A part that is made gets the ttl of the part from which its first element comes.
 local function ttl_for(part, from)
     return redis.call('EXISTS', part) == 0 and redis.call('PTTL', from) or -1
-end
-local function set_ttl(part, ttl)
-    if ttl > 0 then redis.call('PEXPIRE', part, ttl) end
 end
 
 local function expire(id)
@@ -127,8 +126,8 @@ local function is_leased(id)
 end
 
 -- The next elements of `from`, which is `again` or `key`, at most this number: for each its number of earlier deliveries, its
--- score, its bytes, and its member of `from`.
-local function next_elements(from, at_most)
+-- score, its bytes, and its member of `from`. New entries of a journal are delivered by this; `fitting` says how many of them.
+local function next_elements(from, at_most, fitting)
     local found = {}
     local function add(deliveries, score, bytes, member) found[#found + 1] = {deliveries, score, bytes, member} end
     if at_most <= 0 then return found end
@@ -162,11 +161,14 @@ local function next_elements(from, at_most)
         local all = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, 0, at_most - 1, 'WITHSCORES')
         for at = 1, #all, 2 do add(0, all[at + 1], all[at], all[at]) end
     else
-        local entries
-        if verb == 'peek' then
-            entries = new_entries(key, info(key, ARGV[3]) or {['last-delivered-id'] = '0-0'}, at_most)
-        else
-            local read = redis.call('XREADGROUP', 'GROUP', ARGV[3], CONSUMER, 'COUNT', at_most, 'STREAMS', key, '>')
+        local entries = new_entries(key, info(key, ARGV[3]) or {['last-delivered-id'] = '0-0'}, at_most)
+        if verb ~= 'peek' and #entries > 0 then
+            local lengths = {}
+            for at, entry in ipairs(entries) do lengths[at] = #bytes_of(entry[2]) end
+            local number, read = fitting(lengths), nil
+            if number > 0 then
+                read = redis.call('XREADGROUP', 'GROUP', ARGV[3], CONSUMER, 'COUNT', number, 'STREAMS', key, '>')
+            end
             entries = read and read[1][2] or {}
         end
         for _, entry in ipairs(entries) do add(0, entry[1] .. '@' .. ARGV[3], bytes_of(entry[2])) end
@@ -192,49 +194,106 @@ local function remove_from(from, found, undo)
     end
 end
 
--- ARGV[4] the maximum number, ARGV[5] the lease in ms, ARGV[6..9] the id of the call, ARGV[10..] elements that are done.
--- Reply: for each element, its id, number of deliveries, score and bytes
+-- Ends an element: done, undelivered or again. Returns 1, or 0 if it is not taken any more.
+local function settle(id, how)
+    local text = is_leased(id) and redis.call('HGET', taken, id)
+    if not text then return 0 end
+    if how == 'done' then
+        finish(id, text)
+        return 1
+    end
+    local deliveries, score, bytes = unpacked(text)
+    if how == 'undelivered' then deliveries = deliveries - 1 end
+    local to = (kind == 'stream' or kind == 'list' and deliveries > 0) and again or key
+    local ttl = ttl_for(to, taken)
+    if to == again then
+        add_again(packed(deliveries, score, bytes), true)
+    else
+        give_back(score, bytes)
+    end
+    set_ttl(to, ttl)
+    remove(id)
+    return 1
+end
+
+-- ARGV[4] the maximum number, ARGV[5] the maximum number of bytes beside the first element, ARGV[6] the lease in ms,
+-- ARGV[7..10] the id of the call, ARGV[11..] elements that are done.
+-- Reply: for each element, its id, number of deliveries, score and bytes; and an empty one if a further one was left because of
+-- its bytes
 if verb == 'take' then
     if kind == 'stream' then
-        for at = 10, #ARGV do
+        for at = 11, #ARGV do
             local text = redis.call('HGET', taken, ARGV[at])
             if is_of_others(text) then remove(ARGV[at]) else finish(ARGV[at], text) end
         end
-    elseif #ARGV >= 10 then
-        redis.call('ZREM', leases, unpack(ARGV, 10))
-        redis.call('HDEL', taken, unpack(ARGV, 10))
+    elseif #ARGV >= 11 then
+        redis.call('ZREM', leases, unpack(ARGV, 11))
+        redis.call('HDEL', taken, unpack(ARGV, 11))
     end
     local elements, names = {}, {}
-    for _, name in ipairs(remembered(answers, 6) or {}) do
-        local text = redis.call('HGET', taken, name)
-        if text then
-            local deliveries, score, bytes = unpacked(text)
-            elements[#elements + 1] = {name, tostring(deliveries), score, bytes}
+    local left, bytes_left, is_cut = math.min(ARGV[4], 1000), tonumber(ARGV[5]), false
+    -- The number of the next elements, whose lengths these are, that are part of the answer.
+    local function fitting(lengths)
+        local rest, number = bytes_left, 0
+        for _, length in ipairs(lengths) do
+            is_cut = number == left or #elements + number > 0 and length > rest
+            if is_cut then break end
+            rest, number = rest - length, number + 1
         end
+        return number
     end
-    if #elements > 0 then return elements end
+    local function add(name, deliveries, score, bytes)
+        elements[#elements + 1], names[#names + 1] = {name, tostring(deliveries), score, bytes}, name
+        left, bytes_left = left - 1, bytes_left - #bytes
+    end
+    -- A call that is repeated gets what it has got before. It may ask for less: nobody has received the others.
+    local before = remembered(answers, 7)
+    if before then
+        local others = {}
+        for _, name in ipairs(before) do
+            local text = redis.call('HGET', taken, name)
+            if text then
+                local deliveries, score, bytes = unpacked(text)
+                if #others == 0 and fitting({#bytes}) == 1 then
+                    add(name, deliveries, score, bytes)
+                else
+                    others[#others + 1] = name
+                end
+            end
+        end
+        for at = #others, 1, -1 do settle(others[at], 'undelivered') end
+        if #others > 0 then remember(answers, 7, names) end
+        return elements
+    end
     if kind == 'stream' then
         if redis.call('EXISTS', key) == 0 then return {} end
         ready_group(key, taken, leases, again, ARGV[3])
         redis.call('HDEL', taken, '#' .. ARGV[3])
     end
-    local left = math.min(ARGV[4], 1000) -- A command has a maximum number of arguments.
     local had_taken, had_leases = redis.call('EXISTS', taken) == 1, redis.call('EXISTS', leases) == 1
     local ttl = math.max(redis.call('PTTL', key), redis.call('PTTL', again), redis.call('PTTL', taken))
     expire_leases(math.max(left, 100)) -- As many as are taken: they come before the others.
     local id = tonumber(redis.call('GET', last) or '0')
-    for _, from in ipairs({again, key}) do
-        local found = next_elements(from, left)
-        if #found > 0 then
-            left = left - #found
+    local from, after_again = again, key
+    while from and left > 0 and not is_cut do
+        -- Not all at once: they may be long.
+        local found = next_elements(from, math.min(left, PART), fitting)
+        if kind ~= 'stream' or from == again then
+            local lengths = {}
+            for at, element in ipairs(found) do lengths[at] = #element[3] end
+            for at = #found, fitting(lengths) + 1, -1 do found[at] = nil end
+        end
+        if #found == 0 then
+            from, after_again = after_again, nil
+        else
             local ids, ends, texts = {}, {}, {}
             for at, element in ipairs(found) do
                 local deliveries, score, bytes = element[1] + 1, element[2], element[3]
                 id = math.max(id + 1, time)
                 local name = string.format('%.0f', id)
-                ids[at], ends[2 * at - 1], ends[2 * at] = name, now + ARGV[5], name
+                ids[at], ends[2 * at - 1], ends[2 * at] = name, now + ARGV[6], name
                 texts[2 * at - 1], texts[2 * at] = name, packed(deliveries, score, bytes)
-                elements[#elements + 1], names[#names + 1] = {name, tostring(deliveries), score, bytes}, name
+                add(name, deliveries, score, bytes)
             end
             redis.call('ZADD', leases, unpack(ends)) -- First: a lease without an element expires, the reverse stays.
             redis.call('HSET', taken, unpack(texts))
@@ -253,37 +312,17 @@ if verb == 'take' then
     if #elements > 0 then
         -- Ids are times. They rise for a day also if the clock of the server is set back.
         redis.call('SET', last, names[#names], 'PX', 86400000)
-        remember(answers, 6, names)
+        remember(answers, 7, names)
     end
+    if is_cut and left > 0 then elements[#elements + 1] = {} end
     return elements
 end
 
 -- ARGV[4] done, undelivered or again, ARGV[5..] the ids. Reply: 1 or 0 for each
 if verb == 'settle' then
     local flags = {}
-    for at = #ARGV, 5, -1 do -- The last one that was taken returns first, so that their order stays.
-        local id, flag = ARGV[at], 0
-        local text = is_leased(id) and redis.call('HGET', taken, id)
-        if text then
-            flag = 1
-            if ARGV[4] == 'done' then
-                finish(id, text)
-            else
-                local deliveries, score, bytes = unpacked(text)
-                if ARGV[4] == 'undelivered' then deliveries = deliveries - 1 end
-                local to = (kind == 'stream' or kind == 'list' and deliveries > 0) and again or key
-                local ttl = ttl_for(to, taken)
-                if to == again then
-                    add_again(packed(deliveries, score, bytes), true)
-                else
-                    give_back(score, bytes)
-                end
-                set_ttl(to, ttl)
-                remove(id)
-            end
-        end
-        flags[at - 4] = flag
-    end
+    -- The last one that was taken returns first, so that their order stays.
+    for at = #ARGV, 5, -1 do flags[at - 4] = settle(ARGV[at], ARGV[4]) end
     return flags
 end
 

@@ -85,7 +85,7 @@ local function share_ttl()
         return
     end
     for at = 2, #KEYS do
-        if redis.call('PTTL', KEYS[at]) == -1 then redis.call('PEXPIRE', KEYS[at], left) end
+        if redis.call('PTTL', KEYS[at]) == -1 then set_ttl(KEYS[at], left) end
     end
 end
 

@@ -14,6 +14,9 @@ use redis::Value;
 
 use crate::read::{bytes, each, int, optional, unexpected, unsigned};
 
+/// The number of parts of a row.
+const COLUMNS: usize = 7;
+
 /// The state of an element, as `rows.lua` writes it.
 struct State {
     phase: Phase,
@@ -134,14 +137,15 @@ pub(super) fn settled(reply: Value) -> Result<Vec<Settled>> {
 pub(super) fn rows(reply: Value) -> Result<Vec<Option<ElementRow>>> {
     let mut parts = each(reply)?.into_iter();
     let now = parts.next().ok_or_else(unexpected).and_then(|value| unsigned(&value))?;
-    let mut rows = Vec::with_capacity(parts.len() / 6);
+    let mut rows = Vec::with_capacity(parts.len() / COLUMNS);
     while let Some(first) = parts.next() {
         let mut next = || parts.next().ok_or_else(unexpected);
-        let (state, payload, error) = (optional(next()?)?, optional(next()?)?, text(next()?)?);
-        let (progress, result) = (text(next()?)?, optional(next()?)?);
+        let (state, payload, length) = (optional(next()?)?, optional(next()?)?, unsigned(&next()?)?);
+        let (error, progress, result) = (text(next()?)?, text(next()?)?, optional(next()?)?);
+        let payload = (payload.unwrap_or_default(), usize::try_from(length).unwrap_or(usize::MAX));
         let id = id(first)?;
         rows.push(match (state, result) {
-            (Some(state), _) => Some(row(id, State::read(&state)?, payload.unwrap_or_default(), error, progress, now)),
+            (Some(state), _) => Some(row(id, State::read(&state)?, payload, error, progress, now)),
             (None, Some(result)) => ended(id, &result, now)?,
             (None, None) => None,
         });
@@ -152,7 +156,7 @@ pub(super) fn rows(reply: Value) -> Result<Vec<Option<ElementRow>>> {
 fn row(
     id: ElementId,
     state: State,
-    payload: Bytes,
+    (payload, payload_len): (Bytes, usize),
     error: Option<String>,
     progress: Option<String>,
     now: u64,
@@ -171,6 +175,7 @@ fn row(
         fence: Fence::new(state.fence),
         taker: (state.phase == Phase::Taken).then_some(state.taker),
         payload,
+        payload_len,
         error,
         progress,
         is_cancelled: state.is_cancelled,
@@ -183,10 +188,11 @@ fn ended(id: ElementId, result: &[u8], now: u64) -> Result<Option<ElementRow>> {
     let (until, outcome) = result.split_first_chunk::<16>().ok_or_else(unexpected)?;
     let until: u64 = std::str::from_utf8(until).ok().and_then(|text| text.parse().ok()).ok_or_else(unexpected)?;
     let outcome = match outcome.split_first() {
-        Some((b'd', result)) => Outcome::Done(result.to_vec()),
-        Some((b'f', error)) => Outcome::Failed(String::from_utf8_lossy(error).into_owned()),
-        Some((b'c', _)) => Outcome::Cancelled,
-        _ => return Err(unexpected()),
+        Some((b'd', result)) => Some(Outcome::Done(result.to_vec())),
+        Some((b'f', error)) => Some(Outcome::Failed(String::from_utf8_lossy(error).into_owned())),
+        Some((b'c', _)) => Some(Outcome::Cancelled),
+        Some(_) => return Err(unexpected()),
+        None => None, // The answer had no room for it.
     };
     Ok((until > now).then(|| ElementRow {
         id,
@@ -199,20 +205,21 @@ fn ended(id: ElementId, result: &[u8], now: u64) -> Result<Option<ElementRow>> {
         fence: Fence::new(0),
         taker: None,
         payload: Bytes::new(),
+        payload_len: 0,
         error: None,
         progress: None,
         is_cancelled: false,
-        outcome: Some(outcome),
+        outcome,
     }))
 }
 
-/// A page of at most this number of elements.
-pub(super) fn page(phase: Phase, about: usize, reply: Value) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
-    let last = match &reply {
-        Value::Array(parts) if parts.len() == 1 + 6 * about => position(phase, &parts[1 + 6 * (about - 1)..])?,
-        _ => None,
-    };
-    Ok((rows(reply)?.into_iter().flatten().collect(), last))
+/// A page of elements, and where the next one begins, if further ones may follow.
+pub(super) fn page(phase: Phase, reply: Value) -> Result<(Vec<ElementRow>, Option<Cursor>)> {
+    let mut parts = each(reply)?;
+    let has_more = int(&parts.pop().ok_or_else(unexpected)?)? == 1;
+    let last = parts.len().checked_sub(COLUMNS).filter(|from| has_more && *from > 0);
+    let last = last.map(|from| position(phase, &parts[from..])).transpose()?.flatten();
+    Ok((rows(Value::Array(parts))?.into_iter().flatten().collect(), last))
 }
 
 /// The cursor behind the element of these parts. None: its state is missing, so it is the last one that is shown.

@@ -74,7 +74,7 @@ fn length(text: &str) -> u8 {
 }
 
 pub(super) fn take(take: &Take, tries: u8) -> Command {
-    let Take { queue, id, is_repeated, at_most, lease, deliveries } = take;
+    let Take { queue, id, is_repeated, at_most, bytes: payloads, rest_after, lease, deliveries } = take;
     let bytes = [id.taker.to_be_bytes(), id.number.to_be_bytes()].concat();
     call(&SCRIPTS.work_take, queue, tries)
         .arg(format!("{:016x}", id.taker))
@@ -83,6 +83,8 @@ pub(super) fn take(take: &Take, tries: u8) -> Command {
         .arg(*at_most)
         .arg(micros(*lease))
         .arg(*deliveries)
+        .arg(*payloads)
+        .arg(micros(*rest_after))
 }
 
 pub(super) fn extend(extend: &Extend) -> Command {
@@ -100,23 +102,23 @@ pub(super) fn settle(queue: &Key, settles: &[Settle], tries: u8) -> Command {
             SettleEnd::Done(result) => ('d', result.clone()),
             SettleEnd::Retry(after, error) => ('r', format!("{:016}{error}", micros(*after)).into_bytes()),
             SettleEnd::Fail(error) => ('f', error.clone().into_bytes()),
-            SettleEnd::HandBack => ('h', Vec::new()),
+            SettleEnd::HandBack(after) => ('h', format!("{:016}", micros(*after)).into_bytes()),
         };
         command.arg(id(delivery.id)).arg(format!("{kind}{}", delivery.fence.get())).arg(text)
     })
 }
 
-pub(super) fn find(queue: &Key, ids: &[ElementId]) -> Command {
-    call(&SCRIPTS.work_show, queue, 0).arg("find").args(ids.iter().map(|each| id(*each)))
+pub(super) fn find(queue: &Key, ids: &[ElementId], payload: usize) -> Command {
+    call(&SCRIPTS.work_show, queue, 0).arg("find").arg(payload).args(ids.iter().map(|each| id(*each)))
 }
 
 pub(super) fn status(queue: &Key) -> Command {
-    call(&SCRIPTS.work_show, queue, 0).arg("status")
+    call(&SCRIPTS.work_show, queue, 0).arg("status").arg(0)
 }
 
 /// None: no element of a queue is in this phase.
-pub(super) fn page(queue: &Key, phase: Phase, from: &str, about: usize) -> Option<Command> {
-    Some(call(&SCRIPTS.work_show, queue, 0).arg("page").arg(letter(phase)?).arg(about).arg(from))
+pub(super) fn page(queue: &Key, phase: Phase, from: &str, about: usize, payload: usize) -> Option<Command> {
+    Some(call(&SCRIPTS.work_show, queue, 0).arg("page").arg(payload).arg(letter(phase)?).arg(about).arg(from))
 }
 
 /// The letter of a phase in the scripts.
@@ -144,6 +146,7 @@ pub(super) fn change(queue: &Key, change: &Change, tries: u8) -> Option<Command>
         }
         Change::Retry(ids) => command.arg("retry").args(ids.iter().map(|each| id(*each))),
         Change::Remove(ids) => command.arg("remove").args(ids.iter().map(|each| id(*each))),
+        Change::Withdraw(ids) => command.arg("withdraw").args(ids.iter().map(|each| id(*each))),
         Change::Purge(Phase::Taken) => return None,
         Change::Purge(phase) => command.arg("purge").arg(letter(*phase)?),
         Change::Worker(worker, keep) => {

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bandog_core::{
-    Error, Key, Result,
+    Error, Key, Reports, Result,
     messages::{Message, Sink},
 };
 use tokio::sync::oneshot;
@@ -17,6 +17,8 @@ pub(super) struct Channels {
     states: HashMap<Source, ChannelState>,
     /// The id of the subscriber that was added last.
     last_id: u64,
+    /// What the sinks are told after the lock is released.
+    pub(super) reports: Reports,
 }
 
 #[derive(Debug, Default)]
@@ -104,7 +106,8 @@ impl Channels {
         // Most channels have one subscriber. If there are several, the subscriber that was added last is often removed
         // first. So the search starts at the end.
         if let Some(at) = state.subscribers.iter().rposition(|subscriber| subscriber.id == id) {
-            state.subscribers.swap_remove(at);
+            let removed = state.subscribers.swap_remove(at);
+            self.reports.add(move || drop(removed.sink));
         }
         if state.subscribers.is_empty() && state.server == ServerState::Unsubscribed {
             self.states.remove(source);
@@ -126,15 +129,16 @@ impl Channels {
         if state.server == ServerState::Unsubscribing {
             return; // The next messages will be missing, so a subscriber that waits for a new subscription gets none.
         }
-        state.report_gap();
+        state.report_gap(&mut self.reports);
         let mut shared: Option<Arc<[u8]>> = None;
         for subscriber in &state.subscribers {
-            subscriber.sink.message(|| {
-                let payload = shared.get_or_insert_with(|| Arc::from(payload)).clone();
-                match matched {
-                    Some(channel) => Message::Matched(channel.clone(), payload),
+            let payload = shared.get_or_insert_with(|| Arc::from(payload)).clone();
+            let (sink, matched) = (subscriber.sink.clone(), matched.cloned());
+            self.reports.add(move || {
+                sink.message(|| match matched {
+                    Some(channel) => Message::Matched(channel, payload),
                     None => Message::Payload(payload),
-                }
+                });
             });
         }
     }
@@ -180,7 +184,7 @@ impl Channels {
         };
         state.server =
             if std::mem::take(&mut state.ended) { ServerState::Unsubscribed } else { ServerState::Subscribed };
-        state.report_gap();
+        state.report_gap(&mut self.reports);
         for subscriber in &mut state.subscribers {
             subscriber.answer_caller(Ok(SubscribeOutcome::Subscribed));
         }
@@ -209,8 +213,11 @@ impl Channels {
         for subscriber in &mut state.subscribers {
             match (subscriber.answer_caller(reason.clone()), reason) {
                 (true, _) => {}
-                (false, Ok(SubscribeOutcome::Denied(_))) => subscriber.sink.end(),
-                (false, _) => subscriber.sink.gap(),
+                (false, Ok(SubscribeOutcome::Denied(_))) => {
+                    let sink = subscriber.sink.clone();
+                    self.reports.add(move || sink.end());
+                }
+                (false, _) => subscriber.report_gap(&mut self.reports),
             }
         }
         if state.subscribers.is_empty() {
@@ -265,14 +272,19 @@ impl Channels {
 
 impl ChannelState {
     /// Gives the subscribers a gap if messages may have been missed.
-    fn report_gap(&mut self) {
+    fn report_gap(&mut self, reports: &mut Reports) {
         if std::mem::take(&mut self.missed) {
-            self.subscribers.iter().for_each(|subscriber| subscriber.sink.gap());
+            self.subscribers.iter().for_each(|subscriber| subscriber.report_gap(reports));
         }
     }
 }
 
 impl Subscriber {
+    fn report_gap(&self, reports: &mut Reports) {
+        let sink = self.sink.clone();
+        reports.add(move || sink.gap());
+    }
+
     /// Answers the caller that waits for the confirmation. Returns false if no caller waits.
     fn answer_caller(&mut self, outcome: Result<SubscribeOutcome>) -> bool {
         let Some(caller) = self.caller.take() else {

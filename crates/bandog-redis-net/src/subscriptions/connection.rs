@@ -156,11 +156,12 @@ fn apply_reply(shared: &SharedSubscriptions, reply: &ChannelReply) -> bool {
     let ChannelReply { source, request, result } = reply;
     match (request, result) {
         (ChannelRequest::Subscribe, Ok(must_notify)) => {
-            let mut state = shared.state();
-            state.channels.subscribed(source);
-            if *must_notify {
-                state.channels.message(source, None, &[]);
-            }
+            shared.change(|state| {
+                state.channels.subscribed(source);
+                if *must_notify {
+                    state.channels.message(source, None, &[]);
+                }
+            });
         }
         (ChannelRequest::Unsubscribe, Ok(_)) => shared.state().channels.unsubscribed(source),
         (request, Err(error)) => match ServerError::try_from(error.clone()) {
@@ -191,9 +192,9 @@ fn apply_refusal(
             } else {
                 Err(error)
             };
-            shared.state().channels.refused(source, &reason);
+            shared.change(|state| state.channels.refused(source, &reason));
         }
-        ChannelRequest::Unsubscribe => shared.state().channels.unsubscribe_refused(source),
+        ChannelRequest::Unsubscribe => shared.change(|state| state.channels.unsubscribe_refused(source)),
     }
     // The server would refuse the same request again. So no request follows until the subscribers of the source change.
     false

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::Key;
+use bandog_core::{Key, Reports};
 use redis::{PushInfo, PushKind, Value, aio::SendError};
 use tokio::{
     sync::{Notify, mpsc},
@@ -55,13 +55,27 @@ impl SharedSubscriptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn remove(&self, source: &Source, id: u64) {
+    /// Changes the state, and then calls the sinks that this concerns.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut SubscriptionsState) -> T) -> T {
         let mut state = self.state();
-        state.channels.remove(source, id);
-        if let Some(task) = &state.task {
-            // If the task has ended, there is no connection, so the server has no subscription to end.
-            let _ = task.changes.send(source.clone());
-        }
+        let result = change(&mut state);
+        Reports::unlock(state, &self.state, |state| &mut state.channels.reports);
+        result
+    }
+
+    pub(super) fn remove(&self, source: &Source, id: u64) {
+        self.change(|state| {
+            state.channels.remove(source, id);
+            if let Some(task) = &state.task {
+                // If the task has ended, there is no connection, so the server has no subscription to end.
+                let _ = task.changes.send(source.clone());
+            }
+        });
+    }
+
+    /// Gives a message to the sinks of this source. `matched` is its channel if the source is a glob.
+    fn message(&self, source: &Source, matched: Option<&Key>, payload: &[u8]) {
+        self.change(|state| state.channels.message(source, matched, payload));
     }
 
     /// Handles a push message of the server.
@@ -83,11 +97,11 @@ impl SharedSubscriptions {
         };
         let Some(name) = text(0) else { return Ok(()) };
         match &push.kind {
-            PushKind::Message => self.state().channels.message(&Source::Plain(name.into()), None, payload),
-            PushKind::SMessage => self.state().channels.message(&Source::Sharded(name.into()), None, payload),
+            PushKind::Message => self.message(&Source::Plain(name.into()), None, payload),
+            PushKind::SMessage => self.message(&Source::Sharded(name.into()), None, payload),
             PushKind::PMessage => {
                 if let Some(channel) = text(1).and_then(|channel| Key::new(channel).ok()) {
-                    self.state().channels.message(&Source::Glob(name.into()), Some(&channel), payload);
+                    self.message(&Source::Glob(name.into()), Some(&channel), payload);
                 }
             }
             PushKind::SUnsubscribe if !self.state().channels.is_unsubscribing(&Source::Sharded(name.into())) => {

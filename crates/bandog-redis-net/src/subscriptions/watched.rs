@@ -22,19 +22,20 @@ pub(super) async fn read(mux: &mut MultiplexedConnection, key: &str) -> Result<b
 impl SharedSubscriptions {
     /// Handles the report that keys have changed. Without keys, any key may have changed.
     pub(super) fn invalidated(&self, keys: Option<&Value>) {
-        let mut state = self.state();
-        let changed: Vec<_> = match keys {
-            Some(Value::Array(keys)) => keys.iter().filter_map(text).map(|key| Source::Key(key.into())).collect(),
-            _ => state.channels.sources().filter(|source| matches!(source, Source::Key(_))).cloned().collect(),
-        };
-        for key in changed {
-            state.channels.ended(&key);
-            state.channels.message(&key, None, &[]);
-            if let Some(task) = &state.task {
-                // If the task has ended, there is no connection, and the next one reads all keys.
-                let _ = task.changes.send(key);
+        self.change(|state| {
+            let changed: Vec<_> = match keys {
+                Some(Value::Array(keys)) => keys.iter().filter_map(text).map(|key| Source::Key(key.into())).collect(),
+                _ => state.channels.sources().filter(|source| matches!(source, Source::Key(_))).cloned().collect(),
+            };
+            for key in changed {
+                state.channels.ended(&key);
+                state.channels.message(&key, None, &[]);
+                if let Some(task) = &state.task {
+                    // If the task has ended, there is no connection, and the next one reads all keys.
+                    let _ = task.changes.send(key);
+                }
             }
-        }
+        });
     }
 }
 

@@ -1,8 +1,11 @@
--- Reads the elements of a take that are still taken.
+-- Reads the elements of a take that are still taken, and locks them.
 -- $1, $2 the take
+-- $3 maximum length of a payload that is read
 -- Result: of each the id, phase, priority, at, place, pushed, attempt, fence, the two numbers of the take, keep_result, the
--- element that waits, waits_for, whether it is cancelled, its key of order; then the payload and the error.
+-- element that waits, waits_for, whether it is cancelled, its key of order; then the length of the payload, the payload or null,
+-- and the error.
 select straight_join lower(hex(e.id)), e.phase, e.priority, e.at, e.place, e.pushed, e.attempt, e.fence, e.taker,
-    e.take_number, e.keep_result, lower(hex(e.before_id)), e.waits_for, e.is_cancelled, e.order_key, b.payload, b.error
+    e.take_number, e.keep_result, lower(hex(e.before_id)), e.waits_for, e.is_cancelled, e.order_key, length(b.payload),
+    case when length(b.payload) <= $3 then b.payload end, b.error
 from bandog_work e force index (in_order) join bandog_work_body b force index (primary) on b.queue = e.queue and b.id = e.id
-where e.queue = @bandog_queue and e.phase = 3 and e.line = 0 and e.taker = $1 and e.take_number = $2 order by e.at, e.fence
+where e.queue = @bandog_queue and e.phase = 3 and e.line = 0 and e.taker = $1 and e.take_number = $2 order by e.fence for update

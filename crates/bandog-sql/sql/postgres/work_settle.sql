@@ -41,9 +41,9 @@ with clock as materialized (
         and e.id = any(array(select id from acts where act in ('done', 'cancelled')))
 ), changed as (
     update bandog_work e
-    set phase = case when a.act = 'dead' then 4 when a.act = 'again' and a.delay > 0 then 1 else 0 end,
-        at = case a.act when 'dead' then clock.now when 'again' then clock.now + a.delay else e.place end,
-        place = case a.act when 'again' then clock.now + a.delay else e.place end,
+    set phase = case when a.act = 'dead' then 4 when a.delay > 0 then 1 else 0 end,
+        at = case when a.act = 'dead' then clock.now when a.act = 'again' or a.delay > 0 then clock.now + a.delay else e.place end,
+        place = case when a.act = 'again' or a.act = 'back' and a.delay > 0 then clock.now + a.delay else e.place end,
         attempt = case a.act when 'back' then greatest(e.attempt - 1, 0) else e.attempt end,
         taker = null, take = null
     from acts a, clock

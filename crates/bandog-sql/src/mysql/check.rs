@@ -20,8 +20,9 @@ pub(crate) fn findings(row: &Row, options: &SqlOptions) -> Result<Vec<Finding>, 
         doublewrite(row.try_get(3)?),
         tables(&row.try_get::<Vec<&str>>(5)?),
         replicas(row.try_get(1)?),
-        connections(row.try_get(4)?, row.try_get(10)?, options.needed_connections()),
+        connections(row.try_get(4)?, row.try_get(11)?, options.needed_connections()),
         clock(row.try_get(7)?),
+        packet(row.try_get(9)?),
     ];
     findings.extend(limit_of_user(limit, options));
     Ok(findings)
@@ -62,6 +63,20 @@ fn doublewrite(value: &str) -> Finding {
         );
     }
     Finding::fine(NAME, "it is on")
+}
+
+/// Whether an element of a work queue fits into a statement: each of its bytes needs two.
+fn packet(bytes: i64) -> Finding {
+    const NAME: &str = "max_allowed_packet";
+    const NEEDED: i64 = 4 << 20;
+    if bytes >= NEEDED {
+        return Finding::fine(NAME, format!("it is {bytes}: elements of 1 MiB fit"));
+    }
+    let says = format!(
+        "it is {bytes}: elements and results of work queues of more than {} bytes are refused",
+        (bytes - 4096).max(0) / 2
+    );
+    Finding::advice(NAME, says, format!("set {NAME} = {NEEDED} in the configuration of the server"))
 }
 
 fn tables(others: &[&str]) -> Finding {

@@ -7,6 +7,7 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use bandog_core::Error;
 use futures_util::stream;
 use mysql_async::{Conn, Params, QueryResult, Value, prelude::Protocol, prelude::Queryable};
 use tokio::{
@@ -24,8 +25,7 @@ use crate::{
 
 /// Number of statements that wait for the connection. A session sends one or two at a time.
 const CAPACITY: usize = 16;
-/// Statements are joined up to this length. The server ends a connection that sends more than `max_allowed_packet`, which is
-/// 16 MiB or more by default.
+/// Statements are joined up to this length, if the server takes so much.
 const MAX_JOINED: usize = 1024 * 1024;
 /// Interval between pings of an idle connection: the time until a client learns that the server has restarted.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +35,8 @@ const QUIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The sender of statements. When it is dropped, the task closes the connection.
 struct MySql {
     requests: mpsc::Sender<Request>,
+    /// The server's `max_allowed_packet`: it ends a connection that sends more.
+    max_packet: usize,
 }
 
 /// Statements, and the channel for their result.
@@ -58,7 +60,7 @@ type Columns = Vec<Option<Vec<u8>>>;
 
 /// Starts the task of a connection. An answer to a ping may take as long as `limit`, and one to statements twice as long:
 /// their callers have given up by then.
-pub(super) fn start(conn: Conn, limit: Duration) -> Connection {
+pub(super) fn start(conn: Conn, limit: Duration, max_packet: usize) -> Connection {
     let (requests, received) = mpsc::channel(CAPACITY);
     let (ending, ended) = oneshot::channel();
     let stop = Arc::new(Notify::new());
@@ -67,7 +69,7 @@ pub(super) fn start(conn: Conn, limit: Duration) -> Connection {
         Err(ended.await.unwrap_or(Fault::Broken(None))) // The task has ended without a fault.
     }));
     let discard: Discard = Box::new(move || stop.notify_one());
-    Connection { client: Box::new(MySql { requests }), messages, discard }
+    Connection { client: Box::new(MySql { requests, max_packet }), messages, discard }
 }
 
 async fn serve(
@@ -234,9 +236,13 @@ impl Client for MySql {
         let mut rows = None;
         let mut text = String::new();
         let texts = statements.iter().map(|(statement, parameters)| with_parameters(statement, parameters));
+        let texts: Vec<String> = texts.chain(["commit".into()]).collect();
+        // Nothing is sent if one is too long.
+        texts.iter().try_for_each(|text| self.check_length(text))?;
+        let max_joined = MAX_JOINED.min(self.max_packet / 2);
         // If a statement is refused, the server does not execute the next ones.
-        for next in texts.chain(["commit".into()]) {
-            if text.len() + next.len() > MAX_JOINED && !text.is_empty() {
+        for next in texts {
+            if text.len() + next.len() > max_joined && !text.is_empty() {
                 let earlier = self.send(mem::take(&mut text)).await?;
                 rows.get_or_insert(earlier);
             } else if !text.is_empty() {
@@ -254,7 +260,23 @@ impl MySql {
         Ok(joined_rows(self.request(text, None).await?.sets))
     }
 
+    /// Refuses a text that the server does not take.
+    fn check_length(&self, text: &str) -> Result<(), Fault> {
+        // A packet has a byte for the command.
+        if text.len() < self.max_packet {
+            return Ok(());
+        }
+        let message = format!(
+            "a statement has {} bytes, and the server takes {}: raise its setting max_allowed_packet, or write less (each byte of \
+             an element or of a result needs two bytes of a statement)",
+            text.len(),
+            self.max_packet
+        );
+        Err(Fault::Described(Error::misused(message)))
+    }
+
     async fn request(&self, text: String, values: Option<Vec<Value>>) -> Result<Done, Fault> {
+        self.check_length(&text)?;
         let (reply, answer) = oneshot::channel();
         self.requests.send(Request { text, values, reply }).await.map_err(|_| Fault::Broken(None))?;
         answer.await.map_err(|_| Fault::Broken(None))?

@@ -4,7 +4,7 @@ use std::{collections::HashMap, io, net::SocketAddr, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Result};
 use bandog_net::{Credentials, addresses, first_of};
-use mysql_async::{ClientIdentity, Conn, DriverError, IoError, OptsBuilder, SslOpts};
+use mysql_async::{ClientIdentity, Conn, DriverError, IoError, OptsBuilder, SslOpts, prelude::Queryable};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::connection;
@@ -32,18 +32,30 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME) / options.attempts;
     match timeout(limit, connect(options, limit)).await {
-        Ok(conn) => Ok(connection::start(conn?, options.timeout)),
+        Ok(connected) => {
+            let (conn, max_packet) = connected?;
+            Ok(connection::start(conn, options.timeout, max_packet))
+        }
         Err(_) => Err(no_login(options, limit)),
     }
 }
 
-async fn connect(options: &SqlOptions, limit: Duration) -> Result<Conn> {
+/// A connection, and the server's `max_allowed_packet`.
+async fn connect(options: &SqlOptions, limit: Duration) -> Result<(Conn, usize)> {
     let credentials = options.login.credentials(limit).await?;
-    match connect_with(options, opts(options, &credentials, true).await?).await {
+    let connected = match connect_with(options, opts(options, &credentials, true).await?).await {
         Err(mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer)) if options.prefers_tls() => {
             connect_with(options, opts(options, &credentials, false).await?).await
         }
         connected => connected,
+    };
+    let with_limit = async |mut conn: Conn| {
+        let max_packet: Option<usize> = conn.query_first("select @@max_allowed_packet").await?;
+        Ok((conn, max_packet.unwrap_or(usize::MAX)))
+    };
+    match connected {
+        Ok(conn) => with_limit(conn).await,
+        Err(error) => Err(error),
     }
     .map_err(|error| refused(options, &credentials.user.unwrap_or_default(), error))
 }

@@ -62,6 +62,7 @@ impl Changing {
             Change::Rate(limit) => call.set(None, None, Some(*limit)).await,
             Change::Retry(ids) => call.retry(ids).await,
             Change::Remove(ids) => call.remove(ids).await,
+            Change::Withdraw(ids) => call.withdraw(ids).await,
             Change::Purge(phase) => call.purge(*phase).await,
             Change::Worker(worker, keep) => call.keep_worker(worker, micros(*keep)).await,
         }
@@ -152,6 +153,14 @@ impl Call<'_> {
         // An element that is taken stays, so it counts each time.
         let counted = ids.iter().filter(|id| taken.iter().any(|element| element.id == **id)).count();
         Ok((counted + others.len()) as u64)
+    }
+
+    async fn withdraw(&self, ids: &[ElementId]) -> Result<u64, Fault> {
+        let elements = lock_all(self.link, self.context, self.queue, ids).await?;
+        let is_new = |element: &&Locked| element.attempt == 0 && element.phase != Phase::Taken;
+        let chosen: Vec<_> = elements.iter().filter(is_new).collect();
+        locked::remove(self.link, self.context, self.queue, &chosen).await?;
+        Ok(chosen.len() as u64)
     }
 
     async fn purge(&self, phase: Phase) -> Result<u64, Fault> {

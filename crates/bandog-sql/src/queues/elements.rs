@@ -187,6 +187,8 @@ pub(crate) fn read_element(row: &Row) -> Result<ElementRow, Fault> {
     let payload = bytes(9)?.unwrap_or_default().to_vec();
     let error = bytes(10)?.map(text);
     let (payload, outcome) = match phase {
+        // The answer had no room for an empty one.
+        Phase::Ended if payload.is_empty() => (Vec::new(), None),
         Phase::Ended => (Vec::new(), Some(read_outcome(&payload)?)),
         Phase::Dead => (payload, error.clone().map(Outcome::Failed)),
         Phase::Ready | Phase::Delayed | Phase::Blocked | Phase::Taken => (payload, None),
@@ -203,6 +205,7 @@ pub(crate) fn read_element(row: &Row) -> Result<ElementRow, Fault> {
         fence: read_fence(row.try_get(5)?),
         taker: row.try_get::<Option<i64>>(6)?.map(i64::cast_unsigned),
         payload,
+        payload_len: usize::try_from(row.try_get::<i64>(14)?).unwrap_or(0),
         error,
         progress: bytes(11)?.map(text),
         is_cancelled: row.try_get(7)?,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bandog_core::{
-    Key,
+    Key, Portion,
     queues::{
         Change, ElementId, Extend, Extended, Phase, Push, Pushed, Settle, Settled, Take, Taken,
         rules::{self, SIDE_WORK},
@@ -94,34 +94,40 @@ pub(super) async fn push(link: &Link, context: &Context, push: &Push) -> Result<
 pub(super) async fn take(link: &Link, context: &Context, take: &Take) -> Result<Taken, Fault> {
     let mut taken = Taken::default();
     if take.is_repeated {
-        let [taker, number] = take_numbers(take.id);
-        let of_take: [Parameter<'_>; 2] = [&taker, &number];
+        let ([taker, number], inline) = (take_numbers(take.id), inline_bytes(take));
+        let of_take: [Parameter<'_>; 3] = [&taker, &number, &inline];
         let first: [Statement<'_>; 1] = [(&context.work.mysql.taken, &of_take)];
         let begun = Transaction::begin(link, context, &take.queue, false, first).await?;
         let Some((mut transaction, [rows])) = begun else { return Ok(taken) };
-        let found = !transaction.load(&rows)?.is_empty();
-        let now = transaction.view.times();
-        if found {
+        let found = transaction.load(&rows)?;
+        if found.is_empty() {
+            transaction.abandon().await?;
+        } else {
+            let is_cancelled = |id: &&ElementId| transaction.view.get(**id).is_some_and(|element| element.is_cancelled);
+            let cancelled: Vec<_> = found.iter().filter(is_cancelled).copied().collect();
+            transaction.lock_around(&cancelled).await?;
+            let now = transaction.view.times();
             taken = done(rules::take(&mut transaction.view, take, now));
-        }
-        transaction.abandon().await?;
-        if found {
-            return Ok(taken);
+            return end_take(transaction, taken).await;
         }
     }
     // Each round buries at most 100 elements.
+    let mut portion = take.portion();
     for _ in 0..=SIDE_WORK {
         let left = take.at_most.saturating_sub(u32::try_from(taken.elements.len()).unwrap_or(u32::MAX));
+        if left == 0 {
+            break;
+        }
         let round = Take { at_most: left, is_repeated: false, ..take.clone() };
-        let Some((round, has_signals)) = take_some(link, context, &round).await? else { return Ok(taken) };
+        let round = take_some(link, context, &round, &mut portion).await?;
+        let Some((round, has_signals)) = round else { return Ok(taken) };
         if has_signals {
             apply_signals(link, context, &take.queue).await?;
         }
         let died = round.died;
         taken.elements.extend(round.elements);
         (taken.has_more, taken.next, taken.died) = (round.has_more, round.next, taken.died + died);
-        let is_full = taken.elements.len() >= take.at_most as usize;
-        if is_full || taken.died as usize >= SIDE_WORK || died == 0 && !has_signals {
+        if portion.is_full() || taken.died as usize >= SIDE_WORK || died == 0 && !has_signals {
             break;
         }
     }
@@ -129,16 +135,22 @@ pub(super) async fn take(link: &Link, context: &Context, take: &Take) -> Result<
 }
 
 /// Takes elements in one transaction. Returns also whether there are signals. None: there is no such queue.
-async fn take_some(link: &Link, context: &Context, take: &Take) -> Result<Option<(Taken, bool)>, Fault> {
+async fn take_some(
+    link: &Link,
+    context: &Context,
+    take: &Take,
+    portion: &mut Portion,
+) -> Result<Option<(Taken, bool)>, Fault> {
     let (hints, texts) = (&context.work.hints, &context.work.mysql);
     let is_locked = hints.get(&take.queue).is_limited;
     let (at_most, [delayed, leased]) = (i64::from(take.at_most), [1_i64, 3]);
     // The rules subtract the elements that are woken.
     let most_taken = i64::from(u32::MAX);
-    let of_delayed: [Parameter<'_>; 1] = [&delayed];
-    let of_leased: [Parameter<'_>; 1] = [&leased];
+    let inline = inline_bytes(take);
+    let of_delayed: [Parameter<'_>; 2] = [&delayed, &inline];
+    let of_leased: [Parameter<'_>; 2] = [&leased, &inline];
     let around: [Parameter<'_>; 2] = [&at_most, if is_locked { &most_taken } else { &0_i64 }];
-    let of_ready: [Parameter<'_>; 1] = [&at_most];
+    let of_ready: [Parameter<'_>; 2] = [&at_most, &inline];
     let first: [Statement<'_>; 4] = [
         (&texts.due, &of_delayed),
         (&texts.due, &of_leased),
@@ -158,7 +170,8 @@ async fn take_some(link: &Link, context: &Context, take: &Take) -> Result<Option
         let first = [delayed, leased, (texts.around.as_str(), &around[..]), ready];
         begun = Transaction::begin(link, context, &take.queue, true, first).await?;
     }
-    let Some((mut transaction, [due, over, around, ready])) = begun else { return Ok(None) };
+    let Some((transaction, [due, over, around, ready])) = begun else { return Ok(None) };
+    let mut transaction = transaction.inline(inline);
     let due = transaction.load(&due)?;
     let over = transaction.load(&over)?;
     let row = around.first().ok_or(Fault::Broken(None))?;
@@ -175,16 +188,34 @@ async fn take_some(link: &Link, context: &Context, take: &Take) -> Result<Option
     let ended: Vec<ElementId> = cancelled.chain(exhausted).copied().collect();
     transaction.lock_around(&ended).await?;
     let now = transaction.view.times();
-    let mut taken = done(rules::take(&mut transaction.view, take, now));
+    let mut taken = done(rules::take_within(&mut transaction.view, take, portion, now));
     // The rules see the elements only that were read.
     let is_full = taken.elements.len() == take.at_most as usize;
-    taken.has_more = is_full && (has_more || transaction.view.has_ready());
+    taken.has_more = taken.has_more || is_full && has_more;
+    Ok(Some((end_take(transaction, taken).await?, has_signals)))
+}
+
+/// The length of a payload that is read before it is known which elements the take gets. All of them together do not exceed the
+/// bytes of the take.
+fn inline_bytes(take: &Take) -> i64 {
+    i64::from(take.bytes) / (i64::from(take.at_most) + 2 * i64::try_from(SIDE_WORK).unwrap_or(i64::MAX / 2))
+}
+
+/// Reads the long payloads of a take, and ends its transaction.
+async fn end_take(transaction: Transaction<'_>, mut taken: Taken) -> Result<Taken, Fault> {
+    let ids: Vec<_> = taken.elements.iter().map(|element| element.id).collect();
+    let mut payloads = transaction.payloads(&ids).await?;
+    for element in &mut taken.elements {
+        if let Some(payload) = payloads.remove(&element.id) {
+            element.payload = payload;
+        }
+    }
     if transaction.view.changes.is_empty() {
         transaction.abandon().await?;
     } else {
         transaction.commit().await?;
     }
-    Ok(Some((taken, has_signals)))
+    Ok(taken)
 }
 
 /// Decides about the elements for which there are signals.
@@ -307,6 +338,7 @@ pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: 
         | Change::Rate(_)
         | Change::Retry(_)
         | Change::Remove(_)
+        | Change::Withdraw(_)
         | Change::Purge(_)
         | Change::Worker(..) => None,
     };
@@ -317,7 +349,7 @@ pub(super) async fn change(link: &Link, context: &Context, queue: &Key, change: 
     if let Change::Worker(..) = change {
         transaction.find_old(context, usize::MAX).await?;
     }
-    if let Change::Retry(ids) | Change::Remove(ids) = change {
+    if let Change::Retry(ids) | Change::Remove(ids) | Change::Withdraw(ids) = change {
         transaction.lock(ids).await?;
     }
     let now = transaction.view.times();

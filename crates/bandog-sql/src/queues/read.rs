@@ -4,7 +4,7 @@ use std::{collections::HashMap, num::NonZeroU32, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Key, Pattern,
+    Key, PORTION, Pattern,
     queues::{ElementId, ElementRow, MAX_PRIORITY, Phase, QueueSettings, QueueStatus, Rate, read_worker_rows},
     structures::Cursor,
 };
@@ -19,6 +19,7 @@ use crate::{context::Context, fault::Fault, job::Query, row::Row, session::Link,
 pub(super) struct Find {
     pub(super) queue: Key,
     pub(super) ids: Vec<ElementId>,
+    pub(super) payload: usize,
 }
 
 #[async_trait]
@@ -28,7 +29,8 @@ impl Query for Find {
     async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
         tables::ensure(link, context).await?;
         let ids: Vec<_> = self.ids.iter().map(|id| id_text(*id)).collect();
-        let rows = link.query(&context.work.shared.find, &[&self.queue.as_str(), &ids]).await?;
+        let [payload, portion] = [self.payload, PORTION].map(number);
+        let rows = link.query(&context.work.shared.find, &[&self.queue.as_str(), &ids, &payload, &portion]).await?;
         let mut found = HashMap::new();
         for row in &rows {
             let element = read_element(row)?;
@@ -44,6 +46,7 @@ pub(super) struct Page {
     pub(super) phase: Phase,
     pub(super) from: Cursor,
     pub(super) about: usize,
+    pub(super) payload: usize,
 }
 
 #[async_trait]
@@ -59,15 +62,16 @@ impl Query for Page {
         let (priority, at, id) =
             read_cursor(&self.from).unwrap_or((MAX_PRIORITY, -1, ElementId { client: 0, number: 0 }));
         let (queue, rank, phase) = (self.queue.as_str(), i64::from(MAX_PRIORITY - priority), phase_number(self.phase));
-        let (id, about) = (id_text(id), i64::try_from(self.about).unwrap_or(i64::MAX));
-        let ready: [Parameter<'_>; 5] = [&queue, &rank, &at, &id, &about];
-        let others: [Parameter<'_>; 5] = [&queue, &phase, &at, &id, &about];
+        let (id, [about, payload, portion]) = (id_text(id), [self.about, self.payload, PORTION].map(number));
+        let ready: [Parameter<'_>; 7] = [&queue, &rank, &at, &id, &about, &payload, &portion];
+        let others: [Parameter<'_>; 7] = [&queue, &phase, &at, &id, &about, &payload, &portion];
         let rows = match self.phase {
             Phase::Ready => link.query(&texts.ready, &ready).await?,
             _ => link.query(&texts.others, &others).await?,
         };
         let next = match rows.last() {
-            Some(row) if rows.len() == self.about => {
+            // The last column says whether there may be further ones.
+            Some(row) if row.try_get(15)? => {
                 let element = read_element(row)?;
                 let at: i64 = row.try_get(3)?;
                 Some(Cursor(format!("{} {at} {}", element.priority.get(), element.id)))
@@ -76,6 +80,11 @@ impl Query for Page {
         };
         Ok((rows.iter().map(read_element).collect::<Result<_, _>>()?, next))
     }
+}
+
+/// A number as a parameter.
+fn number(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn read_cursor(cursor: &Cursor) -> Option<(u8, i64, ElementId)> {

@@ -78,7 +78,7 @@ impl<'s> Columns<'s> {
             SettleEnd::Done(result) => (0, 0, result.as_slice()),
             SettleEnd::Retry(after, error) => (1, micros(*after), error.as_bytes()),
             SettleEnd::Fail(error) => (2, 0, error.as_bytes()),
-            SettleEnd::HandBack => (3, 0, &[][..]),
+            SettleEnd::HandBack(after) => (3, micros(*after), &[][..]),
         };
         let channel = |settle: &Settle| Channel::of_results(queue, settle.delivery.id.client).to_string();
         Self {
@@ -101,7 +101,7 @@ impl Query for Settlement {
             return Ok(Vec::new());
         }
         tables::ensure(link, context).await?;
-        let gives_back = |settle: &Settle| matches!(settle.end, SettleEnd::Retry(..) | SettleEnd::HandBack);
+        let gives_back = |settle: &Settle| matches!(settle.end, SettleEnd::Retry(..) | SettleEnd::HandBack(_));
         let _reset = self.settles.iter().any(gives_back).then(|| context.work.hints.reset_after(&self.queue));
         #[cfg(feature = "mysql")]
         if context.options.dialect == crate::options::Dialect::MySql {

@@ -74,6 +74,7 @@ texts! { MySql in "mysql":
     due,
     ready_to_take,
     taken,
+    payloads,
     around,
     lock_keys,
     of_key,

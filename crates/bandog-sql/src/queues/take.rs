@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Key,
-    queues::{ElementId, Phase, Take, Taken, rules::SIDE_WORK},
+    queues::{ElementId, Phase, Settle, SettleEnd, Take, Taken, rules::SIDE_WORK},
 };
 use futures_util::future::join;
 
@@ -16,6 +16,7 @@ use super::{
     elements::{id_text, read_delivered, read_id, take_numbers},
     hints::{Found, Scan},
     locked::{self, Freed, ids_and_channels, lock},
+    settle::Settlement,
     tables,
     time::{duration, micros},
 };
@@ -68,6 +69,8 @@ struct Round {
     /// Whether the settings have reduced the number of elements.
     is_reduced: bool,
     has_more: bool,
+    /// Whether elements were left because of their bytes.
+    is_cut: bool,
     /// Whether there are signals.
     has_signals: bool,
     /// When the next delayed element is due.
@@ -85,10 +88,28 @@ async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, 
     let mut taken = Taken::default();
     if take.is_repeated {
         let [taker, number] = take_numbers(take.id);
-        let rows = link.query(&context.work.postgres.taken, &[&take.queue.as_str(), &taker, &number]).await?;
+        let (at_most, bytes) = (i64::from(take.at_most), i64::from(take.bytes));
+        let of_take: [Parameter<'_>; 5] = [&take.queue.as_str(), &taker, &number, &at_most, &bytes];
+        let rows = link.query(&context.work.postgres.taken, &of_take).await?;
+        let mut others = Vec::new();
+        for row in &rows {
+            let delivered = read_delivered(row, 0)?;
+            match row.try_get(6)? {
+                true => taken.elements.push(delivered),
+                false => {
+                    others.push(Settle { delivery: delivered.delivery(), end: SettleEnd::HandBack(take.rest_after) })
+                }
+            }
+        }
+        if !others.is_empty() {
+            // If one is locked, its lease ends.
+            Settlement { queue: take.queue.clone(), settles: others }.run(link, context).await?;
+        }
         if !rows.is_empty() {
-            taken.elements = rows.iter().map(|row| read_delivered(row, 0)).collect::<Result<_, _>>()?;
             taken.has_more = true;
+            return Ok(taken);
+        }
+        if take.at_most == 0 {
             return Ok(taken);
         }
     }
@@ -113,8 +134,8 @@ async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, 
             taken.died += bury(link, context, take, &round.exhausted).await?;
             has_changed = true;
         }
-        let is_full = taken.elements.len() >= take.at_most as usize;
-        taken.has_more = is_full && !round.is_reduced && round.has_more;
+        let is_full = round.is_cut || taken.elements.len() >= take.at_most as usize;
+        taken.has_more = round.is_cut || is_full && !round.is_reduced && round.has_more;
         taken.next = next(context, &take.queue, &round).filter(|_| !round.is_paused);
         if is_full || taken.died as usize >= SIDE_WORK {
             break;
@@ -144,7 +165,11 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
     let (ats, ids): (Vec<i64>, Vec<String>) = scan.ready.iter().map(|(at, id)| (*at, id_text(*id))).unzip();
     let (ended, next_lease) = (scan.leases.map(|[ended, _]| ended), scan.leases.map_or(0, |[_, next]| next));
     let wake: [Parameter<'_>; 5] = [&queue, &scan.delayed, &ended, &first, &next_lease];
-    let parameters: [Parameter<'_>; 9] = [&queue, &left, &lease, &deliveries, &taker, &number, &ats, &ids, &is_locked];
+    let received = taken.elements.iter().map(|element| element.payload.len()).sum::<usize>();
+    let bytes = i64::from(take.bytes).saturating_sub(i64::try_from(received).unwrap_or(i64::MAX));
+    let is_begun = !taken.elements.is_empty();
+    let parameters: [Parameter<'_>; 11] =
+        [&queue, &left, &lease, &deliveries, &taker, &number, &ats, &ids, &is_locked, &bytes, &is_begun];
     let (woken, rows) = if is_locked {
         let lock: [Parameter<'_>; 1] = [&queue];
         let statements: [Statement<'_>; 3] =
@@ -193,6 +218,7 @@ async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: 
         is_paused: row.try_get(1)?,
         is_reduced: row.try_get(2)?,
         has_more: row.try_get(5)?,
+        is_cut: row.try_get(17)?,
         has_signals: woken.try_get(5)?,
         next_delayed: woken.try_get(2)?,
         wait: row.try_get(3)?,

@@ -38,7 +38,16 @@ impl Queue {
 
     async fn take(&self, number: u64, is_repeated: bool) -> Result<Taken, Error> {
         let id = TakeId { taker: 7, number };
-        let take = Take { queue: self.name.clone(), id, is_repeated, at_most: 2, lease: HOUR, deliveries: 5 };
+        let take = Take {
+            queue: self.name.clone(),
+            id,
+            is_repeated,
+            at_most: 2,
+            bytes: 1 << 20,
+            rest_after: Duration::ZERO,
+            lease: HOUR,
+            deliveries: 5,
+        };
         self.store.take(&[take]).await.remove(0)
     }
 }
@@ -216,7 +225,7 @@ async fn use_of_a_long_queue(url: &str) {
         || SettleEnd::Done(Vec::new()),
         || SettleEnd::Retry(HOUR, "later".into()),
         || SettleEnd::Fail("never".into()),
-        || SettleEnd::HandBack,
+        || SettleEnd::HandBack(Duration::ZERO),
     ];
     for number in 0..20 {
         let elements = queue.take(number, false).await.unwrap().elements;
@@ -226,7 +235,7 @@ async fn use_of_a_long_queue(url: &str) {
         let extend = Extend { queue: queue.name.clone(), deliveries: with_progress, lease: HOUR };
         let extended = queue.store.extend(&extend).await.unwrap();
         assert!(extended.iter().all(|answer| *answer == Extended::Held), "{extended:?}");
-        queue.store.find(&queue.name, &[elements[0].id]).await.unwrap();
+        queue.store.find(&queue.name, &[elements[0].id], 9).await.unwrap();
         let ends = ends.iter().cycle().skip(usize::try_from(number).unwrap());
         let settles: Vec<_> =
             deliveries.into_iter().zip(ends).map(|(delivery, end)| Settle { delivery, end: end() }).collect();

@@ -30,7 +30,16 @@ fn queue() -> Key {
 
 async fn take(store: &Sqlite, number: u64) -> Vec<Delivered> {
     let id = TakeId { taker: 1, number };
-    let take = Take { queue: queue(), id, is_repeated: false, at_most: 1, lease: LEASE, deliveries: 9 };
+    let take = Take {
+        queue: queue(),
+        id,
+        is_repeated: false,
+        at_most: 1,
+        bytes: 1 << 20,
+        rest_after: Duration::ZERO,
+        lease: LEASE,
+        deliveries: 9,
+    };
     store.take(&[take]).await.remove(0).unwrap().elements
 }
 
@@ -91,7 +100,7 @@ async fn operators_change_nothing() {
     take(&before, 1).await;
     let status = after.status(&queue()).await.unwrap();
     assert_eq!(status.count(Phase::Taken), 1);
-    let (rows, _) = after.elements(&queue(), Phase::Taken, &Default::default(), 10).await.unwrap();
+    let (rows, _) = after.elements(&queue(), Phase::Taken, &Default::default(), 10, 9).await.unwrap();
     assert_eq!(rows.len(), 1);
 }
 

@@ -128,7 +128,16 @@ pub(crate) async fn full_queue(path: &Path) {
     };
     let take = async |number, at_most| {
         let id = TakeId { taker: 7, number };
-        let take = Take { queue: name.clone(), id, is_repeated: false, at_most, lease: TTL * 100, deliveries: 2 };
+        let take = Take {
+            queue: name.clone(),
+            id,
+            is_repeated: false,
+            at_most,
+            bytes: 1 << 20,
+            rest_after: Duration::ZERO,
+            lease: TTL * 100,
+            deliveries: 2,
+        };
         store.take(&[take]).await.remove(0).map(|taken| taken.elements)
     };
     let done = async |elements: &[Delivered]| {

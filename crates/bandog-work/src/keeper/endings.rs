@@ -1,12 +1,15 @@
 //! How deliveries end.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use bandog_core::{
     Moment,
-    queues::{DeliveryId, SettleEnd},
+    queues::{DeliveryId, SettleEnd, Take},
 };
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::{self, JoinError},
+    time::{sleep, timeout},
+};
 
 use super::{ABORT, DEAD_LINES, Ending, Keeper};
 use crate::{delivery::HandlerEnd, meters::End};
@@ -16,7 +19,22 @@ impl Keeper {
     pub(super) fn hand_waiting_back(&mut self, is_over: impl Fn(Moment) -> bool) {
         while self.waiting.front().is_some_and(|(_, since)| is_over(*since)) {
             if let Some((delivered, _)) = self.waiting.pop_front() {
-                self.end(delivered.delivery(), SettleEnd::HandBack.into());
+                self.end(delivered.delivery(), SettleEnd::HandBack(Duration::ZERO).into());
+            }
+        }
+    }
+
+    /// The task of a handler has ended, in whatever way.
+    pub(super) fn joined(&mut self, ended: Result<(task::Id, Option<HandlerEnd>), JoinError>) {
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let Some(delivery) = self.tasks.remove(&id) else { return };
+        match ended {
+            Ok((_, end)) => self.handled(delivery, end),
+            Err(error) if error.is_cancelled() => {} // These workers have ended it.
+            Err(_) => {
+                let Some(held) = self.held.get(&delivery) else { return };
+                let failed = self.options.failed(held.attempt, "the handler has panicked".to_owned());
+                self.handled(delivery, Some(failed.into()));
             }
         }
     }
@@ -36,11 +54,11 @@ impl Keeper {
                 match (held.lost(), held.begun) {
                     // A cancelled element is removed when its taker gives it up.
                     (End::Cancelled, _) => {
-                        let ending = self.push_ending(delivery, SettleEnd::HandBack.into());
+                        let ending = self.push_ending(delivery, SettleEnd::HandBack(Duration::ZERO).into());
                         ending.counts = End::Cancelled;
                     }
                     // No handler has seen it, so the delivery does not count.
-                    (_, None) => _ = self.push_ending(delivery, SettleEnd::HandBack.into()),
+                    (_, None) => _ = self.push_ending(delivery, SettleEnd::HandBack(Duration::ZERO).into()),
                     (end, Some(_)) => self.meters.ended(end),
                 }
             }
@@ -92,33 +110,38 @@ impl Keeper {
         self.subscription = None;
         self.running.abort_all();
         let aborted = async {
-            while let Some(ended) = self.running.join_next().await {
-                if let Ok((delivery, end)) = ended {
-                    self.handled(delivery, end);
-                }
+            while let Some(ended) = self.running.join_next_with_id().await {
+                self.joined(ended);
             }
         };
-        let are_aborted = timeout(ABORT, aborted).await.is_ok();
+        let _ = timeout(ABORT, aborted).await;
         self.receive_all();
         // A handler that does not get to its next await keeps its element until the lease ends.
-        if are_aborted {
-            let left: Vec<_> = self.held.iter().map(|(delivery, held)| (*delivery, held.begun.is_some())).collect();
-            for (delivery, was_begun) in left {
-                let end = match was_begun && self.options.begins_once {
-                    true => SettleEnd::Fail("the program has ended while it worked on this".into()),
-                    false => SettleEnd::HandBack,
-                };
-                self.end(delivery, end.into());
-            }
+        let blocked: HashSet<_> = self.tasks.values().copied().collect();
+        let left = self.held.iter().filter(|(delivery, _)| !blocked.contains(delivery));
+        let left: Vec<_> = left.map(|(delivery, held)| (*delivery, held.begun.is_some())).collect();
+        for (delivery, was_begun) in left {
+            let end = match was_begun && self.options.begins_once {
+                true => SettleEnd::Fail("the program has ended while it worked on this".into()),
+                false => SettleEnd::HandBack(Duration::ZERO),
+            };
+            self.end(delivery, end.into());
         }
         self.held.clear();
         let limit = self.shared.timeout() * 2;
         let finish = async {
             if let Some(taking) = self.taking.take() {
                 let (_, taken) = taking.await;
-                for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
-                    self.push_ending(delivered.delivery(), SettleEnd::HandBack.into());
+                if taken.is_ok() {
+                    self.unanswered = None;
                 }
+                for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
+                    self.push_ending(delivered.delivery(), SettleEnd::HandBack(Duration::ZERO).into());
+                }
+            }
+            if let Some((take, _)) = self.unanswered.take() {
+                // What it may have got, and nobody has received. Without an answer, its leases end.
+                let _ = self.shared.queues.take(&[Take { is_repeated: true, at_most: 0, ..take }]).await;
             }
             while !self.endings.is_empty() || self.settling.is_some() {
                 self.settle_at = self.now();

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bandog_core::{
-    Moment, Result,
+    Error, Moment, Result,
     queues::{Delivered, DeliveryId, Settle, SettleEnd, Settled},
 };
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    delivery::{HandlerEnd, Until},
+    delivery::{HandlerEnd, Until, shortened},
     meters::End,
 };
 
@@ -64,6 +64,8 @@ pub(super) struct Ending {
     pub(super) counts: End,
     /// Whether a transaction may have settled the delivery as done.
     is_in_transaction: bool,
+    /// Whether the store has refused its text.
+    is_refused: bool,
     /// Where a call waits for the answer.
     pub(super) reply: Option<oneshot::Sender<Result<()>>>,
     /// Whether it was sent before, and may be applied.
@@ -80,7 +82,18 @@ impl Ending {
     pub(super) fn new(delivery: DeliveryId, end: HandlerEnd, at: Moment, until: Moment) -> Self {
         let HandlerEnd { end, is_in_transaction } = end;
         let counts = End::from(&end);
-        Self { delivery, end, counts, is_in_transaction, reply: None, was_sent: false, at, was_busy: 0, until }
+        Self {
+            delivery,
+            end,
+            counts,
+            is_in_transaction,
+            is_refused: false,
+            reply: None,
+            was_sent: false,
+            at,
+            was_busy: 0,
+            until,
+        }
     }
 
     /// How the delivery has ended, by the answer of the store. None: that is not known yet.
@@ -99,12 +112,33 @@ impl Ending {
     pub(super) fn error(&self) -> Option<&str> {
         match &self.end {
             SettleEnd::Retry(_, error) | SettleEnd::Fail(error) => Some(error),
-            SettleEnd::Done(_) | SettleEnd::HandBack => None,
+            SettleEnd::Done(_) | SettleEnd::HandBack(_) => None,
+        }
+    }
+
+    /// The number of bytes of its text.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.end {
+            SettleEnd::Done(result) => result.len(),
+            SettleEnd::Retry(_, error) | SettleEnd::Fail(error) => error.len(),
+            SettleEnd::HandBack(_) => 0,
         }
     }
 
     pub(super) fn settle(&self) -> Settle {
         Settle { delivery: self.delivery, end: self.end.clone() }
+    }
+
+    /// The same delivery, as one that has failed because the store takes neither its result nor another text of it.
+    pub(super) fn refused(mut self, error: &Error) -> Self {
+        let error = shortened(format!("the handler has ended, but the store refuses its result: {error}"));
+        (self.end, self.counts) = (SettleEnd::Fail(error), End::Failed);
+        self.is_refused = true;
+        self
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// Answers the call that waits.

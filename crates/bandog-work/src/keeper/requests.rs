@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use bandog_core::{
-    Error, ErrorKind, Moment, Notifier, Result, Subscription,
+    Error, ErrorKind, Moment, Notifier, PORTION, Portion, Result, Subscription,
     queues::{Bell, Change, DeliveryId, Extend, Extended, Settled, Take, TakeId, Taken, WorkerRow},
 };
 
@@ -18,6 +18,8 @@ use crate::{
 
 /// Maximum number of settlements of one request.
 const MAX_SETTLES: usize = 1000;
+/// Maximum number of extensions of one request.
+const MAX_EXTENSIONS: usize = 10_000;
 /// The longest time until a request that failed is repeated.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// The time until the settlement of a locked element is repeated for the first time: most locks are those of other requests, and
@@ -52,10 +54,17 @@ impl Keeper {
     }
 
     fn begin_taking(&mut self, now: Moment, at_most: u32) {
+        let (items, bytes) = self.takes_portions.next(at_most as usize).left();
+        let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        let lease = self.options.lease;
         let (take, first) = match self.unanswered.take() {
-            // Later, little is left of the leases: its elements come again.
-            Some((take, first)) if now.since(first) < self.options.lease / 2 => {
-                (Take { is_repeated: true, ..take }, first)
+            Some((take, first)) if now.since(first) < lease => {
+                // Later, little is left of the leases, so all is given back: it was not delivered. An element that was asked for
+                // alone is too large for the wire, and must not hold up the others.
+                let gives_back = now.since(first) >= lease / 2;
+                let rest_after = if gives_back && take.at_most == 1 { lease } else { Duration::ZERO };
+                let at_most = if gives_back { 0 } else { at_most.min(take.at_most) };
+                (Take { is_repeated: true, at_most, bytes: bytes.min(take.bytes), rest_after, ..take }, first)
             }
             _ => {
                 self.takes += 1;
@@ -64,7 +73,9 @@ impl Keeper {
                     id: TakeId { taker: self.taker, number: self.takes },
                     is_repeated: false,
                     at_most,
-                    lease: self.options.lease,
+                    bytes,
+                    rest_after: Duration::ZERO,
+                    lease,
                     deliveries: self.options.deliveries,
                 };
                 (take, now)
@@ -89,6 +100,9 @@ impl Keeper {
                 if self.failures == 0 {
                     tracing::warn!(queue = self.shared.name(), %error, "workers cannot take elements; they try again");
                 }
+                if error.maybe_applied() {
+                    self.takes_portions.failed();
+                }
                 self.failures = self.failures.saturating_add(1);
                 self.take_at = now + pause(self.failures);
                 self.subscription = None;
@@ -99,9 +113,19 @@ impl Keeper {
             tracing::info!(queue = self.shared.name(), "workers take elements again");
         }
         // There may be more than it has asked for: the next one is sent as soon as there is room.
-        let is_full = self.unanswered.as_ref().is_some_and(|(take, _)| taken.elements.len() >= take.at_most as usize);
+        let answered = self.unanswered.take();
+        let is_full = answered.as_ref().is_some_and(|(take, _)| taken.elements.len() >= take.at_most as usize);
+        if answered.is_some_and(|(take, _)| take.at_most == 0) && taken.has_more {
+            tracing::warn!(
+                queue = self.shared.name(),
+                timeout = ?self.shared.timeout(),
+                "elements did not arrive within the timeout of a request, and went back to the queue uncounted; a longer one \
+                 (`timeout` in the URL of the store) or smaller payloads help"
+            );
+        }
+        self.takes_portions.answered();
         let is_first = !self.has_begun;
-        (self.unanswered, self.failures, self.has_begun) = (None, 0, true);
+        (self.failures, self.has_begun) = (0, true);
         self.meters.died(taken.died);
         if taken.died > 0 {
             tracing::warn!(
@@ -145,8 +169,11 @@ impl Keeper {
         }
         // A request settles each element once: an earlier delivery may still wait for its answer.
         let mut elements = HashSet::new();
+        let mut portion = self.settles_portions.next(MAX_SETTLES);
         let is_next = |ending: &mut Ending| {
-            ending.at <= now && elements.len() < MAX_SETTLES && elements.insert(ending.delivery.id)
+            let is_due = ending.at <= now && !elements.contains(&ending.delivery.id);
+            let fits = is_due && portion.takes(ending.bytes());
+            fits && elements.insert(ending.delivery.id)
         };
         let mut endings: Vec<Ending> = self.endings.extract_if(.., is_next).collect();
         if endings.is_empty() {
@@ -167,6 +194,7 @@ impl Keeper {
         self.settling = None;
         match answer {
             Ok(answers) => {
+                self.settles_portions.answered();
                 for (ending, settled) in endings.into_iter().zip(answers) {
                     let Some(end) = ending.ended(settled) else {
                         self.repeat_later(ending);
@@ -180,6 +208,9 @@ impl Keeper {
                 self.settle_at = self.now();
             }
             Err(error) if error.is_retryable() => {
+                if error.maybe_applied() {
+                    self.settles_portions.failed();
+                }
                 self.settle_at = self.now() + pause(1);
                 for ending in endings {
                     if ending.until > self.settle_at {
@@ -190,6 +221,16 @@ impl Keeper {
                     self.count(End::Lost);
                     ending.answer(Err(error.clone().ambiguous()));
                 }
+            }
+            // Each is settled alone, so that one that the store refuses holds up no other.
+            Err(error) if endings.len() > 1 => {
+                tracing::debug!(queue = self.shared.name(), %error, "settlements are refused together; each is sent alone");
+                self.settles_portions.one_by_one();
+                self.endings.extend(endings);
+            }
+            Err(error) if error.kind() == ErrorKind::Misused && !endings.iter().any(Ending::is_refused) => {
+                tracing::warn!(queue = self.shared.name(), %error, "the result of an element is refused; the element is dead");
+                self.endings.extend(endings.into_iter().map(|ending| ending.refused(&error)));
             }
             Err(error) => {
                 tracing::warn!(queue = self.shared.name(), %error, "elements cannot be settled; they come again");
@@ -233,11 +274,22 @@ impl Keeper {
         if deliveries.is_empty() {
             return;
         }
-        let extend = Extend { queue: self.shared.key.clone(), deliveries, lease: self.options.lease };
-        let queues = self.shared.queues.clone();
+        // Those without a text come first: texts may need long on a slow wire.
+        let (mut deliveries, with_text): (Vec<_>, Vec<_>) =
+            deliveries.into_iter().partition(|(_, text)| text.is_none());
+        deliveries.extend(with_text);
+        let (queue, lease, queues) = (self.shared.key.clone(), self.options.lease, self.shared.queues.clone());
         self.extending = Some(Box::pin(async move {
-            let answer = queues.extend(&extend).await;
-            (now, extend.deliveries, answer)
+            let (mut answered, mut left) = (Vec::new(), deliveries);
+            while !left.is_empty() {
+                let bytes = |(_, text): &(DeliveryId, Option<String>)| text.as_ref().map_or(0, String::len);
+                let number = Portion::new(MAX_EXTENSIONS, PORTION).first(&left, bytes).len();
+                let rest = left.split_off(number);
+                let extend = Extend { queue: queue.clone(), deliveries: std::mem::replace(&mut left, rest), lease };
+                let answer = queues.extend(&extend).await;
+                answered.push((extend.deliveries, answer));
+            }
+            (now, answered)
         }));
     }
 
@@ -261,7 +313,6 @@ impl Keeper {
         deliveries: &[(DeliveryId, Option<String>)],
         answer: Result<Vec<Extended>>,
     ) {
-        self.extending = None;
         let now = self.now();
         let answers = match answer {
             Ok(answers) => answers,

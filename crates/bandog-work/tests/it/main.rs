@@ -3,6 +3,7 @@
 
 mod executing;
 mod faults;
+mod harm;
 mod kit;
 mod metrics;
 mod pushing;

@@ -231,3 +231,38 @@ async fn copies_are_kept_between_calls_and_not_used_after_a_removal() {
     let stats = grid.cache::<String, u32>("near").unwrap().stats();
     assert!(stats.near_hits >= 1000 && stats.loads >= 1000, "{stats:?}");
 }
+
+mod customers {
+    #[bandog::cached(name = "user-{id}", fresh = "1m", cache = "process")]
+    pub(super) async fn user(id: String) -> bandog::Result<String> {
+        Ok(format!("customer {id}"))
+    }
+}
+
+mod employees {
+    #[bandog::cached(name = "user-{id}", fresh = "1m", cache = "process")]
+    pub(super) async fn user(id: String) -> bandog::Result<String> {
+        Ok(format!("employee {id}"))
+    }
+
+    #[bandog::cached(name = "user-{id}", fresh = "1m", cache = "process")]
+    pub(super) async fn number(id: u32) -> u32 {
+        id + 1
+    }
+}
+
+/// A cache belongs to one function: another one with its name gives no value of it.
+#[tokio::test]
+async fn a_second_function_with_the_name_of_a_cache_is_refused() {
+    for _ in 0..2 {
+        assert_eq!(customers::user("7".to_owned()).await.unwrap(), "customer 7");
+        let refused = employees::user("7".to_owned()).await.unwrap_err();
+        let text = refused.to_string();
+        assert_eq!(refused.kind(), bandog::ErrorKind::Misused, "{text}");
+        assert!(["customers::user", "employees::user", "\"user\""].iter().all(|part| text.contains(part)), "{text}");
+        // One that returns no `Result` runs each time.
+        assert_eq!(employees::number(7).await, 8);
+    }
+    assert!(employees::user::invalidate(&"7".to_owned()).await.is_err());
+    customers::user::invalidate(&"7".to_owned()).await.unwrap();
+}

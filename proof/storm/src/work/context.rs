@@ -49,7 +49,7 @@ impl Context {
     /// The first elements in a phase.
     pub(super) async fn page(&self, queue: Queue, phase: Phase, about: usize) -> Result<Vec<ElementRow>> {
         let queues = self.client.queues().expect("the store has work queues");
-        let (rows, _) = queues.elements(&Key::new(queue.name())?, phase, &Cursor::default(), about).await?;
+        let (rows, _) = queues.elements(&Key::new(queue.name())?, phase, &Cursor::default(), about, 1 << 10).await?;
         Ok(rows)
     }
 

@@ -9,7 +9,7 @@ use super::{
     terms::{List, Set, random},
 };
 use crate::{
-    Moment, Result,
+    Moment, Portion, Result,
     structures::{Bytes, End, Reply, Source, TakeEnd, TakeOp, TakenElement},
 };
 
@@ -23,23 +23,34 @@ pub(super) fn apply(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Mo
 
 fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> Result<Reply> {
     match op {
-        TakeOp::Take { from, at_most, lease, once, done } => {
+        TakeOp::Take { from, at_most, bytes, lease, once, done } => {
             expire(object, from, now)?;
             done.iter().for_each(|id| _ = object.taken.leases.remove(id));
-            if let Some(reply) = object.taken.remembered(Some(once), now)? {
+            let mut portion = Portion::new(*at_most as usize, *bytes as usize);
+            if let Some(before) = object.taken.remembered(Some(once), now)? {
+                let elements = take_again(object, before.taken()?.0, portion)?;
+                let reply = Reply::Taken { elements, is_cut: false };
+                object.taken.remember(Some(once), &reply, now);
                 return Ok(reply);
             }
-            let mut elements = Vec::new();
-            while elements.len() < *at_most as usize
+            let (mut elements, mut is_cut) = (Vec::new(), false);
+            while !portion.is_full()
                 && let Some(element) = pop(object, from)?
             {
+                let length = element.bytes.len();
                 let element = Delivered { deliveries: element.deliveries.saturating_add(1), ..element };
+                let lease = Lease { element, from: from.clone(), until: now + *lease };
+                is_cut = !portion.takes(length);
+                if is_cut {
+                    settle(object, lease, TakeEnd::Undelivered)?;
+                    break;
+                }
                 *last_id += 1;
-                let Delivered { bytes, deliveries, score, entry } = element.clone();
+                let Delivered { bytes, deliveries, score, entry } = lease.element.clone();
                 elements.push(TakenElement { id: *last_id, delivery: deliveries, score, entry, bytes });
-                object.taken.leases.insert(*last_id, Lease { element, from: from.clone(), until: now + *lease });
+                object.taken.leases.insert(*last_id, lease);
             }
-            let reply = Reply::Taken(elements);
+            let reply = Reply::Taken { elements, is_cut };
             object.taken.remember(Some(once), &reply, now);
             Ok(reply)
         }
@@ -80,6 +91,20 @@ fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> R
         // An operation on several objects is applied by `move_to`.
         TakeOp::MoveTo { .. } => Ok(Reply::Done),
     }
+}
+
+/// What a repeated call gets of the elements that it has got before, and that it still has. The others go back.
+fn take_again(object: &mut Object, before: Vec<TakenElement>, mut portion: Portion) -> Result<Vec<TakenElement>> {
+    let has = |element: &TakenElement| object.taken.leases.contains_key(&element.id);
+    let (got, others): (Vec<_>, Vec<_>) =
+        before.into_iter().filter(has).partition(|element| portion.takes(element.bytes.len()));
+    // The last one that was taken returns first, so that their order stays.
+    for element in others.iter().rev() {
+        if let Some(lease) = object.taken.leases.remove(&element.id) {
+            settle(object, lease, TakeEnd::Undelivered)?;
+        }
+    }
+    Ok(got)
 }
 
 /// Makes elements available again whose lease has expired. It also checks the structure of the object.

@@ -3,14 +3,14 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bandog_core::{
-    Error, Moment, Notifier, Result, Subscription,
+    Error, Moment, Notifier, Portion, Result, Subscription,
     structures::{Op, Reply, Source, TakeEnd, TakeOp, TakenElement},
 };
 use tokio::sync::watch;
 
-use super::{POLL, SILENT_POLL, Taker};
+use super::{POLL, POP_LEASE, SILENT_POLL, Taker};
 use crate::{
-    queue::message::{Caller, End, Popped, Status, lost},
+    queue::message::{Caller, End, Popped, lost},
     store::Exact,
 };
 
@@ -34,7 +34,7 @@ enum Part {
     Ends(Vec<End>),
     Done(Vec<u64>),
     Renewal(Vec<u64>),
-    Take { at_most: usize, exact: Exact, done: Vec<u64> },
+    Take { portion: Portion, exact: Exact, done: Vec<u64>, is_repeated: bool },
 }
 
 impl Taker {
@@ -42,19 +42,25 @@ impl Taker {
     pub(super) async fn request(&mut self) {
         let begin = self.now();
         let parts = self.parts(begin);
+        if parts.is_empty() {
+            return; // A request without an answer was forgotten. Nothing was sent, so nothing is known of the store.
+        }
+        let take = parts.iter().any(|part| matches!(part, Part::Take { .. })).then(|| self.begin_take());
         let ops: Vec<Op> = parts.iter().map(|part| Op::new(&self.object.key, self.op(part))).collect();
-        let replies = self.object.store.run(&ops, 0).await;
+        let replies = self.object.store.run_always(&ops).await;
         let mut failure = None;
         for (part, reply) in parts.into_iter().zip(replies) {
             let failed = match part {
                 Part::Ends(ends) => self.ended(ends, reply),
                 Part::Done(ids) => self.reported(ids, reply),
                 Part::Renewal(ids) => self.renewed(&ids, begin, reply),
-                Part::Take { at_most, exact, done } => self.took((at_most, exact, done), begin, reply),
+                Part::Take { portion, exact, done, is_repeated } => {
+                    self.took((portion, exact, done), is_repeated, begin, reply)
+                }
             };
             failure = failed.or(failure);
         }
-        self.record(begin, failure);
+        self.record(take, failure);
         let waits = self.callers.iter().any(|caller| caller.waits);
         if waits && !self.must_ask && self.subscription.is_none() && self.subscribing.is_none() {
             self.subscribe();
@@ -75,13 +81,23 @@ impl Taker {
         if !self.held.is_empty() && now >= self.renew_at {
             let ids: Vec<u64> = self.held.keys().copied().collect();
             parts.extend(ids.chunks(MAX_IDS).map(|ids| Part::Renewal(ids.to_vec())));
+            self.renew_at = now + self.lease / 3;
         }
         let done: Vec<u64> = self.done.drain(..self.done.len().min(MAX_IDS)).collect();
-        let unanswered = self.unanswered.take_if(|exact| !exact.is_old(now));
-        if self.asks(now) || unanswered.is_some() {
-            let at_most = self.callers.len().clamp(1, MAX_ELEMENTS);
+        // A request that is old is not made again, because the store may have forgotten it. It only gives back what it may have
+        // got, until the leases are over.
+        let lease = self.first_lease();
+        let is_over = |exact: &Exact| exact.is_old(now) && now >= exact.begin + lease;
+        let unanswered = self.unanswered.take().filter(|exact| !is_over(exact));
+        let is_repeated = unanswered.is_some();
+        if self.asks(now) || is_repeated {
+            let portion = self.portions.next(self.callers.len().clamp(1, MAX_ELEMENTS));
+            let portion = match &unanswered {
+                Some(exact) if exact.is_old(now) => Portion::new(0, 0),
+                _ => portion,
+            };
             let exact = unanswered.unwrap_or_else(|| self.object.store.exact());
-            parts.push(Part::Take { at_most, exact, done });
+            parts.push(Part::Take { portion, exact, done, is_repeated });
         } else if !done.is_empty() {
             parts.push(Part::Done(done));
         }
@@ -98,9 +114,11 @@ impl Taker {
             },
             Part::Done(ids) => TakeOp::Settle { from, ids: ids.clone(), end: TakeEnd::Done },
             Part::Renewal(ids) => TakeOp::Extend { from, ids: ids.clone(), lease },
-            Part::Take { at_most, exact, done } => {
-                let at_most = u32::try_from(*at_most).unwrap_or(1);
-                TakeOp::Take { from, at_most, lease, once: exact.once(), done: done.clone() }
+            Part::Take { portion, exact, done, .. } => {
+                let (items, bytes) = portion.left();
+                let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+                let (lease, once) = (self.first_lease(), exact.once());
+                TakeOp::Take { from, at_most, bytes, lease, once, done: done.clone() }
             }
         }
     }
@@ -167,7 +185,7 @@ impl Taker {
         match reply.and_then(Reply::flags) {
             Ok(flags) => {
                 for (id, belongs) in ids.iter().zip(flags) {
-                    let until = belongs.then(|| begin + self.known_lease());
+                    let until = belongs.then(|| begin + known(self.lease));
                     if let Some(held) = self.held.get(id) {
                         held.send_replace(until);
                     }
@@ -175,31 +193,34 @@ impl Taker {
                         self.held.remove(id);
                     }
                 }
-                self.renew_at = begin + self.lease / 3;
                 None
             }
             Err(error) => {
-                self.renew_at = begin + self.lease / 20;
+                self.renew_at = self.renew_at.min(begin + self.first_lease() / 20);
                 Some(error)
             }
         }
     }
 
-    /// The lease, without the time by which the clock of this machine may be slower than that of the store.
-    pub(super) fn known_lease(&self) -> Duration {
-        self.lease - self.lease / 100
+    /// The lease with which elements are taken. If the answer does not arrive, nobody has them until it is over, so it is short
+    /// also in a queue with long leases. Elements that have arrived get their whole lease at once.
+    fn first_lease(&self) -> Duration {
+        self.lease.min(POP_LEASE)
     }
 
     /// Handles the answer to a request for elements.
     fn took(
         &mut self,
-        (at_most, mut exact, done): (usize, Exact, Vec<u64>),
+        (portion, mut exact, done): (Portion, Exact, Vec<u64>),
+        is_repeated: bool,
         begin: Moment,
         reply: Result<Reply>,
     ) -> Option<Error> {
         match reply.and_then(Reply::taken) {
-            Ok(elements) => {
-                self.must_ask = elements.len() >= at_most;
+            Ok((elements, is_cut)) => {
+                self.portions.answered();
+                // A repeated request has the elements of its first attempt only: the store may have more.
+                self.must_ask = is_repeated || is_cut || elements.len() >= portion.left().0;
                 let polls_often = self.subscription.as_ref().is_none_or(Subscription::is_silent);
                 self.poll_at = begin + if polls_often { SILENT_POLL } else { POLL };
                 for element in elements {
@@ -215,7 +236,10 @@ impl Taker {
                 None
             }
             Err(error) => {
-                exact.maybe_applied |= error.maybe_applied();
+                if error.maybe_applied() {
+                    self.portions.failed();
+                    exact.maybe_applied = true;
+                }
                 match exact.maybe_applied {
                     true => self.unanswered = Some(exact),
                     false => exact.answered(), // The store has taken nothing.
@@ -235,7 +259,7 @@ impl Taker {
 
     /// Gives an element to the first caller that still exists. Without one, the element goes back.
     fn deliver(&mut self, element: TakenElement, leased_at: Moment) {
-        let end = leased_at + self.known_lease();
+        let end = leased_at + known(self.first_lease());
         if self.now() >= end {
             // The answer came so late that another program may have the element.
             self.ends.push(End::new(element.id, TakeEnd::Undelivered, end, None));
@@ -243,7 +267,7 @@ impl Taker {
             return;
         }
         let (until, lease) = watch::channel(Some(end));
-        let renew_at = leased_at + self.lease / 3;
+        let renew_at = if self.first_lease() < self.lease { leased_at } else { leased_at + self.lease / 3 };
         if self.held.is_empty() || renew_at < self.renew_at {
             self.renew_at = renew_at;
         }
@@ -259,11 +283,21 @@ impl Taker {
         }
     }
 
-    /// Records the success or the failure of a request.
-    fn record(&mut self, begin: Moment, failure: Option<Error>) {
+    /// The number of the request for elements that begins.
+    fn begin_take(&mut self) -> u64 {
+        self.takes += 1;
+        self.status.send_modify(|status| status.begun = self.takes);
+        self.takes
+    }
+
+    /// Records the success or the failure of a request, and of the request for elements that is part of it.
+    fn record(&mut self, take: Option<u64>, failure: Option<Error>) {
         let Some(error) = failure else {
             self.failures = 0;
-            self.status.send_replace(Status { answered: Some(begin), error: None });
+            self.status.send_modify(|status| {
+                status.answered = take.unwrap_or(status.answered);
+                status.error = None;
+            });
             return;
         };
         let at = usize::try_from(self.failures).unwrap_or(usize::MAX).min(PAUSES.len() - 1);
@@ -302,6 +336,11 @@ impl Taker {
             }
         }
     }
+}
+
+/// A lease, without the time by which the clock of this machine may be slower than that of the store.
+fn known(lease: Duration) -> Duration {
+    lease - lease / 100
 }
 
 /// Takes out the callers that do not wait.

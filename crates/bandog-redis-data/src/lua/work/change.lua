@@ -20,7 +20,7 @@ if verb == 'set' then
         end
     end
     rings = true
-elseif verb == 'retry' or verb == 'remove' then
+elseif verb == 'retry' or verb == 'remove' or verb == 'withdraw' then
     -- ARGV[3..] the ids. None: the first dead ones
     local ids = {}
     for at = 3, #ARGV do ids[#ids + 1] = ARGV[at] end
@@ -35,6 +35,11 @@ elseif verb == 'retry' or verb == 'remove' then
                 admit(element)
                 update(element)
                 forget_fields[#forget_fields + 1] = 'r' .. id
+                count = count + 1
+            end
+        elseif element and verb == 'withdraw' then
+            if element.attempt == 0 and element.phase ~= 't' then
+                finish(element, 'c', '')
                 count = count + 1
             end
         elseif element then

@@ -67,3 +67,20 @@ local function give_back(element)
     element.phase, element.at, element.by = 'r', element.place, NOBODY
     update(element)
 end
+
+-- A taken element is ready again at its place, as if it had not been delivered, or delayed by this time.
+local function hand_back(element, delay)
+    if has(element.flags, IS_CANCELLED) then
+        finish(element, 'c', '')
+        return
+    end
+    element.attempt = math.max(0, element.attempt - 1)
+    if delay > 0 then
+        element.phase, element.place, element.by = 'd', after(now, delay), NOBODY
+        element.at = element.place
+        update(element)
+    else
+        give_back(element)
+    end
+    rings = true
+end

@@ -2,7 +2,7 @@
 --
 -- KEYS and ARGV[1]: see `rows`
 -- ARGV[2..] for each delivery the id, the way it ends (d: done, r: retry, f: failed, h: handed back) and the fence, and a
--- text: the result, the delay in 16 digits and the error, the error, or nothing
+-- text: the result, the delay in 16 digits and the error, the error, or the delay
 -- Reply: for each delivery 0 if it is applied, 1 if the element is absent, 2 if a later delivery has begun
 -- A server whose memory is full refuses a script that begins with a write that needs memory. But this one frees it.
 redis.call('ZREM', taken, '')
@@ -25,18 +25,16 @@ local function settle(element, fence, kind, text)
     elseif is_dead then
         return 2
     elseif is_taken then -- If not, it was settled before, or its lease has ended.
-        if has(element.flags, IS_CANCELLED) then
+        if kind == 'h' then
+            hand_back(element, tonumber(text))
+        elseif has(element.flags, IS_CANCELLED) then
             finish(element, 'c', '')
-        elseif kind == 'r' then
+        else
             element.place, element.by = after(now, text:sub(1, 16)), NOBODY
             admit_head(element)
             set_error(element, text:sub(17))
             set_progress(element, nil)
             update(element)
-            rings = true
-        else
-            element.attempt = math.max(0, element.attempt - 1)
-            give_back(element)
             rings = true
         end
     end

@@ -3,6 +3,7 @@
 -- KEYS and ARGV[1]: see `rows`
 -- ARGV[2] the taker, ARGV[3] the take: 8 bytes of the taker and 8 of the number, ARGV[4] 1 if it is repeated
 -- ARGV[5] the maximum number, ARGV[6] the lease, ARGV[7] the number of deliveries after which an element becomes dead
+-- ARGV[8] the maximum number of bytes of payloads, beside the first element, ARGV[9] the delay of elements that are given back
 -- Reply: whether more elements are ready, the time until one may become ready or -1, the number of elements that became
 -- dead, the time; a list each of the ids, states and payloads of the elements; and for those that have an error their positions
 -- and the errors
@@ -13,34 +14,57 @@ redis.call('ZREM', idle, taker)
 -- The last four takes of a taker are remembered.
 local remembered_as = 't' .. take:sub(1, 8) .. take:byte(16) % 4
 
-local ids, states_of, errors = {}, {}, {}
+local ids, states_of, payloads, errors = {}, {}, {}, {}
+-- Maximum number of payloads that are read at once.
+local PART = 32
 
 -- The reply with the elements in `ids`.
 local function reply(has_more, next_in, died)
-    return {has_more, next_in, died, now, ids, states_of, fetch(bodies, ids), errors}
+    return {has_more, next_in, died, now, ids, states_of, payloads, errors}
 end
 
 -- Adds an element to the reply.
-local function deliver(id, state, flags)
+local function deliver(id, state, flags, payload)
     local at = #ids + 1
-    ids[at], states_of[at] = id, state
+    ids[at], states_of[at], payloads[at] = id, state, payload
     if has(flags, HAS_ERROR) then
         errors[#errors + 1], errors[#errors + 2] = at, redis.call('HGET', bodies, id .. ' e') or ''
     end
 end
 
+-- Whether the next element, with this payload, is part of the answer. After the first one that is not, no other is.
+local bytes_left, is_cut = tonumber(ARGV[8]), false
+local function takes(payload)
+    local length = payload and #payload or 0
+    is_cut = is_cut or #ids >= at_most or #ids > 0 and length > bytes_left
+    bytes_left = bytes_left - length
+    return not is_cut
+end
+
 if ARGV[4] == '1' then
     local text = redis.call('HGET', kept, remembered_as)
-    local earlier = {}
+    local earlier, has_some = {}, false
     if text and text:sub(1, 16) == take then
         for from = 17, #text, 33 do earlier[#earlier + 1] = text:sub(from, from + 32) end
     end
     load(earlier)
     for _, id in ipairs(earlier) do
         local element = find(id)
-        if element and element.phase == 't' and element.by == take then deliver(id, state_of(element), element.flags) end
+        if element and element.phase == 't' and element.by == take then
+            has_some = true
+            local payload = not is_cut and redis.call('HGET', bodies, id)
+            if takes(payload) then
+                deliver(id, state_of(element), element.flags, payload)
+            else
+                hand_back(element, tonumber(ARGV[9]))
+            end
+        end
     end
-    if #ids > 0 then return reply(1, -1, 0) end
+    if has_some or at_most == 0 then
+        flush()
+        notify()
+        return reply(has_some and 1 or 0, -1, 0)
+    end
 end
 
 -- The score of the first member of a set. nil: it is empty.
@@ -104,10 +128,11 @@ end
 local limit, died, deliveries = budget, 0, tonumber(ARGV[7])
 local ends, fence = after(now, ARGV[6]), budget > 0 and tonumber(redis.call('GET', last_fence) or '0')
 local score = digits(ends)
-while budget > 0 and died < SIDE_WORK do
+while budget > 0 and died < SIDE_WORK and not is_cut do
     local members, found, scores, delivered = redis.call('ZRANGE', ready, 0, budget - 1), {}, {}, {}
     if #members == 0 then break end
     for at, member in ipairs(members) do found[at] = member:sub(18) end
+    local part = {}
     for at, state in ipairs(fetch(elements, found)) do
         local id = found[at]
         local phase, flags, _, place, attempt, earlier = 'absent', nil, nil, nil, nil, nil
@@ -119,6 +144,11 @@ while budget > 0 and died < SIDE_WORK do
             give_up(id)
             died = died + 1
         else
+            if part[at] == nil then
+                local read = redis.call('HMGET', bodies, unpack(found, at, math.min(at + PART - 1, #found)))
+                for number, payload in ipairs(read) do part[at + number - 1] = payload end
+            end
+            if not takes(part[at]) then break end
             fence = math.max(fence + 1, earlier + 1, now)
             -- Nothing changes for its key of order, so this does not need `update`.
             local new = struct.pack('>c1BI8I8I4I8c16I4', 't', flags, ends, place, attempt + 1, fence, take, 0)
@@ -126,7 +156,7 @@ while budget > 0 and died < SIDE_WORK do
             states[#states + 1], states[#states + 2] = id, new
             scores[#scores + 1], scores[#scores + 2] = score, id
             delivered[#delivered + 1] = members[at]
-            deliver(id, new, flags)
+            deliver(id, new, flags, part[at])
         end
     end
     budget = budget - #delivered
@@ -152,7 +182,8 @@ if #ids > 0 then
 end
 forget(SIDE_WORK)
 
-local has_more = (limit == at_most and budget == 0 or died >= SIDE_WORK) and redis.call('EXISTS', ready) == 1
+local is_full = limit == at_most and budget == 0
+local has_more = (is_full or is_cut or died >= SIDE_WORK) and redis.call('EXISTS', ready) == 1
 local next_time = math.min(next_delayed or LATEST, next_taken or LATEST, wait and now + wait or LATEST)
 local next_in = (next_time == LATEST or is_paused) and -1 or math.max(0, next_time - now)
 -- A taker that could have taken more is idle.

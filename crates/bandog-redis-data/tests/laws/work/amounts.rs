@@ -97,7 +97,7 @@ async fn all_keys_of_an_empty_queue_expire() {
     for key in server.keys() {
         assert!(server.cmd(&["PTTL", &key]).int() > 0, "{key} stays");
     }
-    let found = store.find(&queue(), &ids).await.unwrap();
+    let found = store.find(&queue(), &ids, 1 << 20).await.unwrap();
     assert!(found[1].is_some() && found[0].is_none(), "{found:?}");
     // A result whose time is over is removed by the next calls.
     let field = format!("r{:016x}-{:016x}", ids[1].client, ids[1].number);
@@ -105,5 +105,5 @@ async fn all_keys_of_an_empty_queue_expire() {
     push(&*store, vec![new("x")]).await;
     let rest = take(&*store, 1, 1).await;
     settle(&*store, &[done(&rest.elements[0])]).await;
-    assert_eq!(store.find(&queue(), &ids[1..2]).await.unwrap(), [None]);
+    assert_eq!(store.find(&queue(), &ids[1..2], 9).await.unwrap(), [None]);
 }

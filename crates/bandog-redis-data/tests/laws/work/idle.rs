@@ -86,7 +86,11 @@ async fn a_push_wakes_one_idle_taker() {
     let is_gone =
         async || server.cmd(&["PUBSUB", "NUMSUB", "bandog:work:{q}:taker:0000000000000012"]).array()[1].int() == 0;
     eventually_async(SOON, is_gone).await;
-    settle(&*pusher, &[Settle { delivery: delivery(&first.elements[0]), end: SettleEnd::HandBack }]).await;
+    settle(
+        &*pusher,
+        &[Settle { delivery: delivery(&first.elements[0]), end: SettleEnd::HandBack(std::time::Duration::ZERO) }],
+    )
+    .await;
     arrived(listeners.heard.clone(), &server).await;
     assert_eq!((listeners.counts()[16], listeners.total()), (1, 4), "{:?}", listeners.counts());
     // Takers that have not asked for two seconds have gone.

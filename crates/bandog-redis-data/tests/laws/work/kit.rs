@@ -47,7 +47,16 @@ pub(super) async fn push(store: &dyn Queues, elements: Vec<NewElement>) {
 pub(super) fn take_of(taker: u64, at_most: u32) -> Take {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let id = TakeId { taker, number: NEXT.fetch_add(1, Ordering::Relaxed) };
-    Take { queue: queue(), id, is_repeated: false, at_most, lease: HOUR, deliveries: 5 }
+    Take {
+        queue: queue(),
+        id,
+        is_repeated: false,
+        at_most,
+        bytes: 1 << 20,
+        rest_after: Duration::ZERO,
+        lease: HOUR,
+        deliveries: 5,
+    }
 }
 
 pub(super) async fn take(store: &dyn Queues, taker: u64, at_most: u32) -> Taken {

@@ -60,12 +60,12 @@ async fn a_user_of_a_prefix_has_the_rights_of_the_page() {
     let fail = Settle { delivery: delivery(&taken[1]), end: SettleEnd::Fail("no".into()) };
     let retry = Settle { delivery: delivery(&taken[2]), end: SettleEnd::Retry(Duration::ZERO, "no".into()) };
     store.settle(&queue, &[done(&taken[0]), fail, retry]).await.unwrap();
-    store.find(&queue, &[taken[0].id]).await.unwrap();
+    store.find(&queue, &[taken[0].id], 9).await.unwrap();
     store.status(&queue).await.unwrap();
     for phase in Phase::IN_QUEUE {
-        let page = store.elements(&queue, phase, &Cursor::default(), 1).await.unwrap();
+        let page = store.elements(&queue, phase, &Cursor::default(), 1, 9).await.unwrap();
         if let Some(next) = page.1 {
-            store.elements(&queue, phase, &next, 1).await.unwrap();
+            store.elements(&queue, phase, &next, 1, 9).await.unwrap();
         }
     }
     for change in [
@@ -107,10 +107,10 @@ async fn a_missing_right_loses_no_element() {
         // It may have been taken.
         let mut found = take(&*store, 1, 10).await.elements;
         if found.is_empty() {
-            let taken = store.elements(&queue(), Phase::Taken, &Cursor::default(), 10).await.unwrap().0;
+            let taken = store.elements(&queue(), Phase::Taken, &Cursor::default(), 10, 9).await.unwrap().0;
             assert_eq!(taken.len(), 1, "{missing}");
             let lost = bandog_core::queues::DeliveryId { id: taken[0].id, fence: taken[0].fence };
-            let back = Settle { delivery: lost, end: SettleEnd::HandBack };
+            let back = Settle { delivery: lost, end: SettleEnd::HandBack(Duration::ZERO) };
             store.settle(&queue(), &[back]).await.unwrap();
             found = take(&*store, 1, 10).await.elements;
         }

@@ -4,7 +4,16 @@ use super::*;
 
 fn take() -> Take {
     let (queue, id) = (Key::new("q").unwrap(), TakeId { taker: 1, number: 1 });
-    Take { queue, id, is_repeated: false, at_most: 10, lease: Duration::from_secs(1), deliveries: 5 }
+    Take {
+        queue,
+        id,
+        is_repeated: false,
+        at_most: 10,
+        bytes: 1 << 20,
+        rest_after: Duration::ZERO,
+        lease: Duration::from_secs(1),
+        deliveries: 5,
+    }
 }
 
 fn id(number: u64) -> ElementId {

@@ -6,11 +6,16 @@
 //! first locks the key. A transaction of the user leaves a signal instead, which the next take applies: see
 //! [`super::super::locked`], where the same is done with advisory locks.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use bandog_core::{
     Key,
     queues::{Body, Element, ElementId, Phase, Priority, TakeId},
+    structures::Bytes,
 };
 
 use super::{
@@ -39,6 +44,8 @@ pub(super) struct Transaction<'t> {
     /// The number of the queue.
     pub(super) number: i64,
     pub(super) view: View,
+    /// Maximum length of a payload that is read with its element.
+    inline: i64,
     /// Rows that the queue need not keep any more: their kinds and names.
     old: Vec<(i64, Vec<u8>)>,
 }
@@ -67,7 +74,23 @@ impl<'t> Transaction<'t> {
         let mut view = View::new(row.try_get(5)?);
         (view.settings, view.next_delivery) = (read_settings(row)?, row.try_get(4)?);
         let number = row.try_get(6)?;
-        Ok(Some((Self { link, texts, queue, number, view, old: Vec::new() }, first)))
+        Ok(Some((Self { link, texts, queue, number, view, inline: 0, old: Vec::new() }, first)))
+    }
+
+    /// Reads payloads up to this length with their elements.
+    pub(super) fn inline(mut self, bytes: i64) -> Self {
+        self.inline = bytes;
+        self
+    }
+
+    /// The payloads of these elements that were not read with them.
+    pub(super) async fn payloads(&self, ids: &[ElementId]) -> Result<HashMap<ElementId, Bytes>, Fault> {
+        let missing: Vec<_> = ids.iter().copied().filter(|id| !self.view.has_payload(*id)).collect();
+        if missing.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows = self.query_ids(&self.texts.payloads, &missing).await?;
+        rows.iter().map(|row| Ok((read_id(row.try_get(0)?)?, row.try_get::<&[u8]>(1)?.to_vec()))).collect()
     }
 
     pub(super) async fn query(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
@@ -116,7 +139,7 @@ impl<'t> Transaction<'t> {
         self.query(&self.texts.lock_keys, &[&numbers]).await?;
         let number = i64::try_from(ends).unwrap_or(i64::MAX).saturating_add(1);
         for key in keys {
-            let rows = self.query(&self.texts.of_key, &[&&**key, &number]).await?;
+            let rows = self.query(&self.texts.of_key, &[&&**key, &number, &self.inline]).await?;
             self.load(&rows)?;
         }
         Ok(())
@@ -198,11 +221,11 @@ fn read(row: &Row) -> Result<Element, Fault> {
     })
 }
 
-fn read_body(row: &Row) -> Result<Body, Fault> {
-    let error: Option<&[u8]> = row.try_get(COLUMNS + 1)?;
-    Ok(Body {
-        payload: row.try_get::<&[u8]>(COLUMNS)?.to_vec(),
-        error: error.map(|error| String::from_utf8_lossy(error).into_owned()),
-        progress: None,
-    })
+/// The length of a payload, and the texts of its element; a long payload is left out.
+fn read_body(row: &Row) -> Result<(usize, Body), Fault> {
+    let length = usize::try_from(row.try_get::<i64>(COLUMNS)?).unwrap_or(0);
+    let payload: Option<&[u8]> = row.try_get(COLUMNS + 1)?;
+    let error: Option<&[u8]> = row.try_get(COLUMNS + 2)?;
+    let error = error.map(|error| String::from_utf8_lossy(error).into_owned());
+    Ok((length, Body { payload: payload.unwrap_or_default().to_vec(), error, progress: None }))
 }

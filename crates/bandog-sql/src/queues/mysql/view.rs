@@ -20,7 +20,8 @@ pub(super) struct View {
     pub(super) next_delivery: i64,
     /// The elements that were read or are new.
     elements: HashMap<ElementId, Element>,
-    bodies: HashMap<ElementId, Body>,
+    /// Their texts, with the lengths of their payloads: long payloads are not read.
+    bodies: HashMap<ElementId, (usize, Body)>,
     pub(super) known_push: bool,
     pub(super) once: HashMap<String, (ElementId, u64)>,
     /// The number of elements that are taken, as it was read.
@@ -64,7 +65,7 @@ impl View {
     }
 
     /// Adds an element that was read. One that is known stays as it is.
-    pub(super) fn load(&mut self, element: Element, body: Option<Body>) {
+    pub(super) fn load(&mut self, element: Element, body: Option<(usize, Body)>) {
         self.last_fence = self.last_fence.max(element.fence.get());
         if let Some(key) = &element.order_key {
             let last = self.key_fences.entry(key.to_string()).or_default();
@@ -110,7 +111,12 @@ impl View {
     }
 
     pub(super) fn payload(&self, id: ElementId) -> &[u8] {
-        self.bodies.get(&id).map_or(&[], |body| &body.payload)
+        self.bodies.get(&id).map_or(&[], |(_, body)| &body.payload)
+    }
+
+    /// Whether the payload of an element was read.
+    pub(super) fn has_payload(&self, id: ElementId) -> bool {
+        self.bodies.get(&id).is_some_and(|(length, body)| body.payload.len() == *length)
     }
 
     /// The elements that were read or are new, and have this key.
@@ -123,11 +129,6 @@ impl View {
         let rank = |element: &Element| if phase == Phase::Ready { u8::MAX - element.priority.get() } else { 0 };
         found.sort_by_key(|element| (rank(element), element.at, element.id));
         found
-    }
-
-    /// Whether an element is ready.
-    pub(super) fn has_ready(&self) -> bool {
-        self.elements.values().any(|element| element.phase == Phase::Ready)
     }
 
     /// Makes the first blocked element of a key ready or delayed, if the key has no other one that is.
@@ -195,7 +196,7 @@ impl Rows for View {
 
     fn insert(&mut self, element: &Element, payload: &[u8]) -> Done<()> {
         self.changes.inserted.insert(element.id);
-        self.bodies.insert(element.id, Body { payload: payload.to_vec(), ..Body::default() });
+        self.bodies.insert(element.id, (payload.len(), Body { payload: payload.to_vec(), ..Body::default() }));
         self.update(element)
     }
 
@@ -227,8 +228,12 @@ impl Rows for View {
         Ok(())
     }
 
+    fn payload_len(&mut self, id: ElementId) -> Done<usize> {
+        Ok(self.bodies.get(&id).map_or(0, |(length, _)| *length))
+    }
+
     fn body(&mut self, id: ElementId) -> Done<Body> {
-        Ok(self.bodies.get(&id).cloned().unwrap_or_default())
+        Ok(self.bodies.get(&id).map(|(_, body)| body.clone()).unwrap_or_default())
     }
 
     fn set_texts(&mut self, id: ElementId, error: Option<&str>, progress: Option<&str>) -> Done<()> {

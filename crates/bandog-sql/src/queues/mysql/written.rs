@@ -1,6 +1,9 @@
 //! The changes of a transaction, as columns of statements.
 
-use bandog_core::queues::{Element, ElementId, MAX_PRIORITY, Phase};
+use bandog_core::{
+    PORTION, Portion,
+    queues::{Element, ElementId, MAX_PRIORITY, Phase},
+};
 
 use super::{
     super::{
@@ -15,6 +18,8 @@ use crate::{client::Statement, fault::Fault, session::Link, value::Parameter};
 /// An id as bytes.
 type Id = [u8; 16];
 
+/// Maximum number of rows of one statement.
+const MAX_ROWS: usize = 1000;
 /// The kinds of rows that are kept.
 const ONCE: i64 = 0;
 const RESULT: i64 = 2;
@@ -70,54 +75,19 @@ impl<'v> Written<'v> {
 
     /// Executes the statements that are needed, and commits.
     pub(super) async fn write(&self, link: &Link, texts: &MySql) -> Result<(), Fault> {
-        let elements = || self.elements.iter();
-        let of = |column: fn(&Element) -> i64| elements().map(|(element, ..)| column(element)).collect::<Vec<i64>>();
-        let optional = |column: fn(&Element) -> Option<i64>| {
-            elements().map(|(element, ..)| column(element)).collect::<Vec<Option<i64>>>()
-        };
-        let ids: Vec<&[u8]> = elements().map(|(_, id, _)| id.as_slice()).collect();
-        let befores: Vec<Option<&[u8]>> = elements().map(|(.., before)| before.as_ref().map(Id::as_slice)).collect();
-        let keys: Vec<Option<&str>> = elements().map(|(element, ..)| element.order_key.as_deref()).collect();
-        let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
-        let (phases, lines) = (of(|element| phase_number(element.phase)), of(line));
-        let priorities = of(|element| i64::from(element.priority.get()));
-        let [ats, places, pushed] = [|e: &Element| e.at, |e: &Element| e.place, |e: &Element| e.pushed]
-            .map(|column: fn(&Element) -> u64| elements().map(|(e, ..)| time(column(e))).collect::<Vec<i64>>());
-        let (attempts, fences) = (of(|element| i64::from(element.attempt)), of(|element| fence_number(element.fence)));
-        let (takers, takes) = (
-            optional(|element| element.taken_by.map(|take| take_numbers(take)[0])),
-            optional(|element| element.taken_by.map(|take| take_numbers(take)[1])),
-        );
-        let keep_results = optional(|element| element.keep_result.map(micros));
-        let (waits, cancelled) =
-            (of(|element| i64::from(element.waits_for)), of(|element| i64::from(element.is_cancelled)));
-        let order_ats = optional(order_at);
-        let numbers = vec![self.number; ids.len()];
-        let put: [Parameter<'_>; 18] = [
-            &ids,
-            &phases,
-            &lines,
-            &priorities,
-            &ats,
-            &places,
-            &pushed,
-            &attempts,
-            &fences,
-            &takers,
-            &takes,
-            &keep_results,
-            &befores,
-            &waits,
-            &cancelled,
-            &keys,
-            &order_ats,
-            &numbers,
-        ];
+        // The server has a limit for the length of a statement.
+        let rows: Vec<Rows<'_>> = self.elements.chunks(MAX_ROWS).map(|part| Rows::of(part, self.number)).collect();
+        let puts: Vec<[Parameter<'_>; 18]> = rows.iter().map(Rows::parameters).collect();
 
-        let new_ids: Vec<&[u8]> = self.inserted.iter().map(|(id, _)| id.as_slice()).collect();
-        let payloads: Vec<&[u8]> = self.inserted.iter().map(|(_, payload)| *payload).collect();
-        let new_numbers = vec![self.number; new_ids.len()];
-        let put_body: [Parameter<'_>; 3] = [&new_numbers, &new_ids, &payloads];
+        let bodies: Vec<_> = portions(&self.inserted, |(_, payload)| payload.len())
+            .map(|part| {
+                let ids: Vec<&[u8]> = part.iter().map(|(id, _)| id.as_slice()).collect();
+                let payloads: Vec<&[u8]> = part.iter().map(|(_, payload)| *payload).collect();
+                (vec![self.number; part.len()], ids, payloads)
+            })
+            .collect();
+        let put_bodies: Vec<[Parameter<'_>; 3]> =
+            bodies.iter().map(|(numbers, ids, payloads)| [numbers as Parameter<'_>, ids, payloads]).collect();
 
         let removed: Vec<&[u8]> = self.removed.iter().map(Id::as_slice).collect();
         let remove: [Parameter<'_>; 1] = [&removed];
@@ -129,14 +99,10 @@ impl<'v> Written<'v> {
             .map(|(id, (_, [error, progress]))| [id as Parameter<'_>, error, progress])
             .collect();
 
-        let kinds: Vec<i64> = self.kept.iter().map(|kept| kept.kind).collect();
-        let names: Vec<&str> = self.kept.iter().map(|kept| kept.name.as_str()).collect();
-        let untils: Vec<i64> = self.kept.iter().map(|kept| kept.until).collect();
-        let kept_elements: Vec<Option<&[u8]>> =
-            self.kept.iter().map(|kept| kept.element.as_ref().map(Id::as_slice)).collect();
-        let contents: Vec<Option<&[u8]>> = self.kept.iter().map(|kept| kept.content.as_deref()).collect();
-        let kept_numbers = vec![self.number; kinds.len()];
-        let keep: [Parameter<'_>; 6] = [&kinds, &names, &untils, &kept_elements, &contents, &kept_numbers];
+        let kept: Vec<KeptRows<'_>> = portions(&self.kept, |kept| kept.content.as_ref().map_or(0, Vec::len))
+            .map(|part| KeptRows::of(part, self.number))
+            .collect();
+        let keeps: Vec<[Parameter<'_>; 6]> = kept.iter().map(KeptRows::parameters).collect();
 
         let result_kinds = vec![RESULT; self.forgotten.len()];
         let forget: [Parameter<'_>; 2] = [&result_kinds, &self.forgotten];
@@ -154,23 +120,128 @@ impl<'v> Written<'v> {
             [&settings.is_paused, &concurrency, &deliveries, &period, &self.view.next_delivery];
 
         let mut all: Vec<Statement<'_>> = Vec::new();
-        let each: [(bool, Statement<'_>); 4] = [
-            (self.view.changes.has_settings, (&texts.settings, &set)),
-            (!ids.is_empty(), (&texts.put, &put)),
-            (!new_ids.is_empty(), (&texts.put_body, &put_body)),
-            (!removed.is_empty(), (&texts.remove, &remove)),
-        ];
-        all.extend(each.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, statement)| statement));
+        if self.view.changes.has_settings {
+            all.push((&texts.settings, &set));
+        }
+        all.extend(puts.iter().map(|put| (texts.put.as_str(), &put[..])));
+        all.extend(put_bodies.iter().map(|put| (texts.put_body.as_str(), &put[..])));
+        if !removed.is_empty() {
+            all.push((&texts.remove, &remove));
+        }
         all.extend(changed.iter().map(|parameters| (texts.texts.as_str(), &parameters[..])));
         // A row that is kept now can have the name of an old one.
-        let each: [(bool, Statement<'_>); 3] = [
-            (!self.forgotten.is_empty(), (&texts.drop, &forget)),
-            (!old_kinds.is_empty(), (&texts.drop, &drop_old)),
-            (!kinds.is_empty(), (&texts.keep, &keep)),
-        ];
+        let each: [(bool, Statement<'_>); 2] =
+            [(!self.forgotten.is_empty(), (&texts.drop, &forget)), (!old_kinds.is_empty(), (&texts.drop, &drop_old))];
         all.extend(each.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, statement)| statement));
+        all.extend(keeps.iter().map(|keep| (texts.keep.as_str(), &keep[..])));
         link.end(&all).await.map(drop)
     }
+}
+
+/// Rows of elements, as columns of one statement.
+struct Rows<'w> {
+    numbers: [Vec<i64>; 10],
+    optional: [Vec<Option<i64>>; 4],
+    ids: Vec<&'w [u8]>,
+    befores: Vec<Option<&'w [u8]>>,
+    keys: Vec<Option<&'w str>>,
+    queue: Vec<i64>,
+}
+
+impl<'w> Rows<'w> {
+    fn of(rows: &'w [(&Element, Id, Option<Id>)], queue: i64) -> Self {
+        let of = |column: &dyn Fn(&Element) -> i64| rows.iter().map(|(element, ..)| column(element)).collect();
+        let optional =
+            |column: &dyn Fn(&Element) -> Option<i64>| rows.iter().map(|(element, ..)| column(element)).collect();
+        let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        Self {
+            numbers: [
+                of(&|element| phase_number(element.phase)),
+                of(&line),
+                of(&|element| i64::from(element.priority.get())),
+                of(&|element| time(element.at)),
+                of(&|element| time(element.place)),
+                of(&|element| time(element.pushed)),
+                of(&|element| i64::from(element.attempt)),
+                of(&|element| fence_number(element.fence)),
+                of(&|element| i64::from(element.waits_for)),
+                of(&|element| i64::from(element.is_cancelled)),
+            ],
+            optional: [
+                optional(&|element| element.taken_by.map(|take| take_numbers(take)[0])),
+                optional(&|element| element.taken_by.map(|take| take_numbers(take)[1])),
+                optional(&|element| element.keep_result.map(micros)),
+                optional(&order_at),
+            ],
+            ids: rows.iter().map(|(_, id, _)| id.as_slice()).collect(),
+            befores: rows.iter().map(|(.., before)| before.as_ref().map(Id::as_slice)).collect(),
+            keys: rows.iter().map(|(element, ..)| element.order_key.as_deref()).collect(),
+            queue: vec![queue; rows.len()],
+        }
+    }
+
+    fn parameters(&self) -> [Parameter<'_>; 18] {
+        let [phases, lines, priorities, ats, places, pushed, attempts, fences, waits, cancelled] = &self.numbers;
+        let [takers, takes, keep_results, order_ats] = &self.optional;
+        let Self { ids, befores, keys, queue, .. } = self;
+        [
+            ids,
+            phases,
+            lines,
+            priorities,
+            ats,
+            places,
+            pushed,
+            attempts,
+            fences,
+            takers,
+            takes,
+            keep_results,
+            befores,
+            waits,
+            cancelled,
+            keys,
+            order_ats,
+            queue,
+        ]
+    }
+}
+
+/// Rows that are kept for a time, as columns of one statement.
+struct KeptRows<'w> {
+    kinds: Vec<i64>,
+    names: Vec<&'w str>,
+    untils: Vec<i64>,
+    elements: Vec<Option<&'w [u8]>>,
+    contents: Vec<Option<&'w [u8]>>,
+    queue: Vec<i64>,
+}
+
+impl<'w> KeptRows<'w> {
+    fn of(rows: &'w [Kept], queue: i64) -> Self {
+        Self {
+            kinds: rows.iter().map(|kept| kept.kind).collect(),
+            names: rows.iter().map(|kept| kept.name.as_str()).collect(),
+            untils: rows.iter().map(|kept| kept.until).collect(),
+            elements: rows.iter().map(|kept| kept.element.as_ref().map(Id::as_slice)).collect(),
+            contents: rows.iter().map(|kept| kept.content.as_deref()).collect(),
+            queue: vec![queue; rows.len()],
+        }
+    }
+
+    fn parameters(&self) -> [Parameter<'_>; 6] {
+        [&self.kinds, &self.names, &self.untils, &self.elements, &self.contents, &self.queue]
+    }
+}
+
+/// The rows in parts, each for one statement. A statement has two digits for each byte of these lengths.
+fn portions<T>(rows: &[T], length: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let part = Portion::new(MAX_ROWS, PORTION / 2).first(rest, &length);
+        rest = &rest[part.len()..];
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 /// The rows that are kept for a time.

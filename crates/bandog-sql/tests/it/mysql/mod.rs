@@ -6,6 +6,7 @@ mod days;
 mod deadlocks;
 mod failover;
 mod held_days;
+mod packets;
 mod polls;
 mod rights;
 mod rows;

@@ -53,7 +53,16 @@ impl Queue {
     async fn take(&self, at_most: u32) -> Taken {
         let id = TakeId { taker: 1, number: self.number() };
         let lease = Duration::from_secs(3600);
-        let take = Take { queue: self.name.clone(), id, is_repeated: false, at_most, lease, deliveries: 5 };
+        let take = Take {
+            queue: self.name.clone(),
+            id,
+            is_repeated: false,
+            at_most,
+            bytes: 1 << 20,
+            rest_after: Duration::ZERO,
+            lease,
+            deliveries: 5,
+        };
         self.store.take(&[take]).await.remove(0).unwrap()
     }
 
@@ -70,7 +79,7 @@ impl Queue {
     }
 
     async fn phase(&self, id: ElementId) -> Option<Phase> {
-        self.store.find(&self.name, &[id]).await.unwrap().remove(0).map(|row| row.phase)
+        self.store.find(&self.name, &[id], 9).await.unwrap().remove(0).map(|row| row.phase)
     }
 }
 
@@ -165,7 +174,7 @@ async fn a_delivery_is_done_if_the_transaction_commits() {
     let mut tx = begin(&mut connection).await;
     execute(&statements, &mut tx).await.unwrap();
     tx.commit().await.unwrap();
-    let row = queue.store.find(&queue.name, &[element.id]).await.unwrap().remove(0).unwrap();
+    let row = queue.store.find(&queue.name, &[element.id], 9).await.unwrap().remove(0).unwrap();
     assert_eq!(row.outcome, Some(bandog_core::queues::Outcome::Done(vec![0, b'\'', 255])));
     let mut next = queue.take(10).await.elements;
     next.sort_by_key(|element| element.id);
@@ -197,7 +206,7 @@ async fn leases_are_extended_beside_an_open_settlement() {
     let begun = std::time::Instant::now();
     assert_eq!(queue.store.extend(&extend).await.unwrap(), [Extended::Busy, Extended::Held]);
     assert!(begun.elapsed() < Duration::from_secs(5));
-    let row = queue.store.find(&queue.name, &[taken[1].id]).await.unwrap().remove(0).unwrap();
+    let row = queue.store.find(&queue.name, &[taken[1].id], 9).await.unwrap().remove(0).unwrap();
     assert!(row.left.is_some_and(|left| left > Duration::from_secs(3700)), "{row:?}");
     tx.commit().await.unwrap();
     assert_eq!(queue.store.extend(&extend).await.unwrap(), [Extended::Lost, Extended::Held]);
@@ -304,7 +313,7 @@ async fn a_late_taker_changes_nothing() {
     let (queue, mut connection) = (Queue::new(&database), database.connection().await);
     queue.push(&[queue.new_element("a")]).await;
     let late = queue.take(1).await.elements.remove(0);
-    let back = Settle { delivery: done(&late).delivery, end: SettleEnd::HandBack };
+    let back = Settle { delivery: done(&late).delivery, end: SettleEnd::HandBack(Duration::ZERO) };
     queue.store.settle(&queue.name, &[back]).await.unwrap();
     let next = queue.take(1).await.elements.remove(0);
     let mut tx = begin(&mut connection).await;

@@ -80,9 +80,9 @@ impl Task {
         let (push, last) = match waits {
             true => {
                 let last = self.unique();
-                (push.then(self.context.queue(queue).push(&last)), Some(last))
+                (push.then(self.context.queue(queue).push(&last)).into_future(), Some(last))
             }
-            false => (push, None),
+            false => (push.into_future(), None),
         };
         let parts = u32::try_from(elements).unwrap_or(u32::MAX);
         // The one that waits comes first in the history, and last in the answer.
@@ -92,7 +92,7 @@ impl Task {
         let at = now();
         let begin = |op| self.context.recorder().begin_at(at, self.number, queue, op, PUSHES);
         let calls: Vec<_> = ops.map(begin).collect();
-        let answer = self.answer(async { push.await }).await;
+        let answer = self.answer(push).await;
         let outcome = |at: usize| match &answer {
             None => Outcome::Cancelled,
             Some(Ok(pushed)) => pushed
