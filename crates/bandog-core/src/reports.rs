@@ -1,4 +1,4 @@
-//! What subscribers are told: after the lock of their registry is released, in the order of the changes.
+//! Calls of subscribers, made in the order of the changes when the lock of their registry is released.
 
 use std::{
     collections::VecDeque,

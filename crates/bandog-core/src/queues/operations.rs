@@ -31,7 +31,7 @@ pub struct Take {
     /// Identifies this take.
     pub id: TakeId,
     /// Whether an earlier request of this take had no answer. If it has got elements, the first of them are returned, and the
-    /// others are given back: nobody has received them, so these deliveries do not count. It takes no others.
+    /// others are given back. No program has received those, so these deliveries do not count. The take gets no other elements.
     pub is_repeated: bool,
     /// Maximum number of elements. 0 gives all back that this take has got.
     pub at_most: u32,

@@ -453,7 +453,7 @@ pub enum TakeOp {
         /// Where the elements are taken from.
         from: Source,
         /// The maximum number of elements. If the call is repeated with a smaller number, or with fewer bytes, the elements that
-        /// it has got in excess are given back: nobody has received them, so they were not delivered. 0 gives all back.
+        /// exceed them are given back. No program has received those, so they do not count as delivered. 0 gives all back.
         at_most: u32,
         /// The maximum number of their bytes. The first element is returned whatever its length is.
         bytes: u32,

@@ -468,6 +468,9 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
                 (Err(failure), None)
             }
         };
+        if let Some(error) = &unwritable {
+            self.shared.unwritable(error);
+        }
         let Some(fill) = self.fill else { return answer };
         let op = match bytes.and_then(|bytes| self.settings.entry(bytes)) {
             Some(entry) => CacheOp::Fill { at, fill, entry },
@@ -475,10 +478,6 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
             None if unwritable.is_some() => CacheOp::Remove(at),
             None => CacheOp::End { at, fill },
         };
-        if let Some(error) = unwritable {
-            self.shared.unwritable(&error);
-            self.shared.store.forget_copies(&self.shared.key, Some(&self.at.key));
-        }
         let is_end = matches!(op, CacheOp::End { .. });
         // Without an answer, the fill ends with its lease. The callers do not wait longer for it than a read waits.
         let limit = if self.settings.on_failure == OnFailure::Fail { LEASE } else { self.settings.timeout };
@@ -486,6 +485,9 @@ impl<V: Send + Sync + 'static, C: Encode<V>> Job<V, C> {
             Ok(Ok(Reply::Flag(false))) if !is_end => counters.overtaken_loads.one(),
             Ok(Err(error)) => self.shared.refused(&error),
             _ => {}
+        }
+        if unwritable.is_some() {
+            self.shared.store.forget_copies(&self.shared.key, Some(&self.at.key));
         }
         answer
     }

@@ -246,7 +246,7 @@ if verb == 'take' then
         elements[#elements + 1], names[#names + 1] = {name, tostring(deliveries), score, bytes}, name
         left, bytes_left = left - 1, bytes_left - #bytes
     end
-    -- A call that is repeated gets what it has got before. It may ask for less: nobody has received the others.
+    -- A repeated call gets the elements of the first one. If it asks for less, the others go back: no program has received them.
     local before = remembered(answers, 7)
     if before then
         local others = {}

@@ -17,7 +17,7 @@ pub(super) struct Channels {
     states: HashMap<Source, ChannelState>,
     /// The id of the subscriber that was added last.
     last_id: u64,
-    /// What the sinks are told after the lock is released.
+    /// Calls of the sinks, made when the lock is released.
     pub(super) reports: Reports,
 }
 

@@ -170,8 +170,7 @@ async fn take_some(
         let first = [delayed, leased, (texts.around.as_str(), &around[..]), ready];
         begun = Transaction::begin(link, context, &take.queue, true, first).await?;
     }
-    let Some((transaction, [due, over, around, ready])) = begun else { return Ok(None) };
-    let mut transaction = transaction.inline(inline);
+    let Some((mut transaction, [due, over, around, ready])) = begun else { return Ok(None) };
     let due = transaction.load(&due)?;
     let over = transaction.load(&over)?;
     let row = around.first().ok_or(Fault::Broken(None))?;

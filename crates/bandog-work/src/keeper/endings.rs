@@ -139,10 +139,6 @@ impl Keeper {
                     self.push_ending(delivered.delivery(), SettleEnd::HandBack(Duration::ZERO).into());
                 }
             }
-            if let Some((take, _)) = self.unanswered.take() {
-                // What it may have got, and nobody has received. Without an answer, its leases end.
-                let _ = self.shared.queues.take(&[Take { is_repeated: true, at_most: 0, ..take }]).await;
-            }
             while !self.endings.is_empty() || self.settling.is_some() {
                 self.settle_at = self.now();
                 self.begin_settling(self.settle_at);
@@ -154,6 +150,10 @@ impl Keeper {
                 if self.settle_at > self.now() || self.settling.is_none() && !self.endings.is_empty() {
                     sleep(Duration::from_millis(50)).await;
                 }
+            }
+            if let Some((take, _)) = self.unanswered.take() {
+                // The store may have elements for this take, which did not arrive. Without an answer, their leases end.
+                let _ = self.shared.queues.take(&[Take { is_repeated: true, at_most: 0, ..take }]).await;
             }
             self.report(Duration::ZERO).await;
         };

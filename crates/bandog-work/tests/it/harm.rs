@@ -161,18 +161,23 @@ async fn a_result_that_is_too_large_makes_its_element_dead_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_handler_that_blocks_keeps_only_its_own_element() {
     let queue: WorkQueue<String> = bandog::connect("memory:").await.unwrap().work_queue("orders").unwrap();
-    let workers = queue.workers(4).lease(Duration::from_secs(30)).drain(Duration::ZERO).run(
-        async |delivery: Delivery<String>| {
-            if delivery.as_str() == "blocks" {
-                thread::sleep(Duration::from_secs(4));
+    let has_begun = std::sync::Arc::new(AtomicU32::new(0));
+    let begun = has_begun.clone();
+    let workers =
+        queue.workers(4).lease(Duration::from_secs(30)).drain(Duration::ZERO).run(move |delivery: Delivery<String>| {
+            let begun = begun.clone();
+            async move {
+                if delivery.as_str() == "blocks" {
+                    begun.store(1, Ordering::SeqCst);
+                    thread::sleep(Duration::from_secs(4));
+                }
+                std::future::pending::<Result<(), std::io::Error>>().await
             }
-            std::future::pending::<Result<(), std::io::Error>>().await
-        },
-    );
+        });
     let texts = ["blocks", "a", "b", "c", "d", "e", "f", "g", "h"];
     queue.push_all(&texts.map(str::to_owned)).await.unwrap();
-    eventually_async(Duration::from_secs(60), async || count(&queue, Phase::Taken).await >= 4).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let is_begun = async || has_begun.load(Ordering::SeqCst) == 1 && count(&queue, Phase::Taken).await >= 4;
+    eventually_async(Duration::from_secs(60), is_begun).await;
     workers.stop().await.unwrap();
     let taken = elements(&queue, Phase::Taken).await;
     let payloads: Vec<_> = taken.iter().map(|row| String::from_utf8_lossy(&row.payload).into_owned()).collect();

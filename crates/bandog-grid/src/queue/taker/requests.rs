@@ -202,7 +202,7 @@ impl Taker {
         }
     }
 
-    /// The lease with which elements are taken. If the answer does not arrive, nobody has them until it is over, so it is short
+    /// The lease of a new delivery. If the answer does not arrive, no program can use the elements during this lease, so it is short
     /// also in a queue with long leases. Elements that have arrived get their whole lease at once.
     fn first_lease(&self) -> Duration {
         self.lease.min(POP_LEASE)

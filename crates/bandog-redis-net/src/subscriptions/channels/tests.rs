@@ -21,7 +21,7 @@ fn counter() -> (Sink, impl Fn() -> usize) {
     })
 }
 
-/// The number that this counter has after the sinks were told.
+/// The value of this counter after all calls of the sinks.
 fn told(channels: &mut Channels, count: impl Fn() -> usize) -> usize {
     let reports = Mutex::new(std::mem::take(&mut channels.reports));
     Reports::unlock(reports.lock().unwrap(), &reports, |reports| reports);

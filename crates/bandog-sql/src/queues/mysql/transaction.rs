@@ -44,8 +44,6 @@ pub(super) struct Transaction<'t> {
     /// The number of the queue.
     pub(super) number: i64,
     pub(super) view: View,
-    /// Maximum length of a payload that is read with its element.
-    inline: i64,
     /// Rows that the queue need not keep any more: their kinds and names.
     old: Vec<(i64, Vec<u8>)>,
 }
@@ -74,13 +72,7 @@ impl<'t> Transaction<'t> {
         let mut view = View::new(row.try_get(5)?);
         (view.settings, view.next_delivery) = (read_settings(row)?, row.try_get(4)?);
         let number = row.try_get(6)?;
-        Ok(Some((Self { link, texts, queue, number, view, inline: 0, old: Vec::new() }, first)))
-    }
-
-    /// Reads payloads up to this length with their elements.
-    pub(super) fn inline(mut self, bytes: i64) -> Self {
-        self.inline = bytes;
-        self
+        Ok(Some((Self { link, texts, queue, number, view, old: Vec::new() }, first)))
     }
 
     /// The payloads of these elements that were not read with them.
@@ -139,7 +131,7 @@ impl<'t> Transaction<'t> {
         self.query(&self.texts.lock_keys, &[&numbers]).await?;
         let number = i64::try_from(ends).unwrap_or(i64::MAX).saturating_add(1);
         for key in keys {
-            let rows = self.query(&self.texts.of_key, &[&&**key, &number, &self.inline]).await?;
+            let rows = self.query(&self.texts.of_key, &[&&**key, &number]).await?;
             self.load(&rows)?;
         }
         Ok(())
