@@ -6,7 +6,7 @@ pub const PORTION: usize = 1 << 20;
 /// How much a list may still take: a number of items, and their bytes. The first item is taken whatever its length is.
 ///
 /// ```
-/// use bandog_core::Portion;
+/// use bandog::backend::Portion;
 /// let mut portion = Portion::new(3, 10);
 /// let lengths = [25, 0, 1, 1];
 /// assert_eq!(lengths.map(|length| portion.takes(length)), [true, false, false, false]);
@@ -60,13 +60,13 @@ impl Portion {
 /// a megabyte within the timeout of a request still carries what is smaller.
 ///
 /// ```
-/// use bandog_core::{PORTION, Portions};
+/// use bandog::backend::{PORTION, Portion, Portions};
 /// let mut portions = Portions::default();
 /// portions.failed();
-/// assert_eq!(portions.next(1_000), bandog_core::Portion::new(62, PORTION / 4));
+/// assert_eq!(portions.next(1_000), Portion::new(62, PORTION / 4));
 /// portions.answered();
 /// portions.answered();
-/// assert_eq!(portions.next(1_000), bandog_core::Portion::new(1_000, PORTION));
+/// assert_eq!(portions.next(1_000), Portion::new(1_000, PORTION));
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Portions {

@@ -15,7 +15,7 @@ use std::{
 ///
 /// ```
 /// use std::sync::{Mutex, PoisonError, mpsc};
-/// use bandog_core::Reports;
+/// use bandog::backend::Reports;
 /// let registry = Mutex::new(Reports::default());
 /// let (told, heard) = mpsc::channel();
 /// let mut locked = registry.lock().unwrap_or_else(PoisonError::into_inner);

@@ -140,8 +140,8 @@ pub mod backend {
         Answer, Backend, BlockedCall, BlockedCalls, Claim, ClaimId, Clock, Fences, Hold, Holding, IfUnused, Inspect,
         Kind, Kinds, LatchAction, LatchAnswer, LatchOperation, Latches, Leases, Line, LockState, MAX_BLOCKED,
         MAX_BLOCKED_HOLDS, MAX_KEY_LEN, MAX_TTL, MAX_WAITS, MIN_TTL, Memory, Moment, NamesPage, Notifier, OperationId,
-        Profile, QuorumNode, Reading, Record, Records, Released, Renewal, Step, Subscription, Swap, Swapped, Swaps,
-        Usage, Verdict, Version,
+        PORTION, Portion, Portions, Profile, QuorumNode, Reading, Record, Records, Released, Renewal, Reports, Step,
+        Subscription, Swap, Swapped, Swaps, Usage, Verdict, Version,
     };
     #[doc(inline)]
     pub use bandog_sync::{ClientOptions, ClientRecords, Notifications};
