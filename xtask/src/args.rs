@@ -152,6 +152,12 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Test programs of an older version and of this one on one store; builds the older one, and needs the history of git.
+    Older {
+        /// Arguments of the tests, such as a part of the names of the tests to run.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Write target/guarantees-tests.md: the tests behind each promise of the pages, from the comments above the tests.
     ///
     /// It fails if a promise has no test, or if a comment stands above no test or names no promise.

@@ -13,6 +13,7 @@ mod installable;
 mod interop;
 mod laws;
 mod measure;
+mod older;
 mod page;
 mod pre_push;
 mod promises;
@@ -61,6 +62,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Fuzz { inputs, seed } => fuzz::run(inputs, seed),
         Task::Exits { args } => exits::run(&args),
         Task::Interop { args } => interop::run(&args),
+        Task::Older { args } => older::run(&args),
         Task::Promises { check } => promises::run(check),
         Task::Laws { check } => laws::run(check),
         Task::Book => book::run(),

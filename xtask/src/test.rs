@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::first_run;
 use crate::interop;
 use crate::laws::Results;
+use crate::older;
 use crate::record;
 use crate::servers::{self, SERVERS, Server, Tests};
 use crate::since::{self, DOC, Scope, Targets, UNIT};
@@ -97,7 +98,7 @@ pub(crate) fn prove(record: bool) -> Result<(), Fault> {
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
     run.proofs()?;
-    for fault in [first_run::prove(), interop::run(&[])].into_iter().filter_map(Result::err) {
+    for fault in [first_run::prove(), interop::run(&[]), older::run(&[])].into_iter().filter_map(Result::err) {
         run.tally.failures.push(fault.to_string());
         run.succeeded = false;
     }

@@ -5,7 +5,11 @@ mod queues;
 
 use std::io::{self, Write};
 
-use bandog::admin::{Finding, Level};
+use bandog::{
+    Client,
+    admin::{Finding, Level},
+    work::LAYOUT,
+};
 use serde::Serialize;
 
 use crate::{
@@ -20,7 +24,7 @@ use crate::{
 /// Checks for conditions that endanger locks: in the store, in its environment, and in its URL. It also finds work queues
 /// that nobody looks after: dead elements, and elements without a worker.
 ///
-/// This command changes nothing. The level of a finding is fine, advice (a possible improvement), or danger (it can
+/// Without --upgrade, this command changes nothing. The level of a finding is fine, advice (a possible improvement), or danger (it can
 /// lose locks, or prevent clients from taking them).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -39,8 +43,14 @@ Exit codes:
 
 Examples:
   bandog doctor
+  bandog doctor --upgrade --url postgres://admin@db/shop
   bandog doctor --json | jq -r 'select(.level == \"danger\") | .cure'")]
 pub(crate) struct Args {
+    /// First change the work queues of a database to the newest layout of elements, which programs of older versions cannot use.
+    ///
+    /// Stop the workers of older versions before. Other stores need no upgrade.
+    #[arg(long)]
+    upgrade: bool,
     #[command(flatten)]
     store: store::Args,
     #[command(flatten)]
@@ -55,8 +65,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let answer = runtime::block_on_with_io(async {
         let Some(client) = store.existing()? else { return Ok(None) };
         let Err(error) = client.ready().await else {
+            let upgraded =
+                if args.upgrade { upgrade(&client).await.map_err(|error| store.fault(&error))? } else { None };
             let found = client.check().await.map_err(|error| store.fault(&error))?;
-            return Ok(Some([found, queues::findings(&client).await].concat()));
+            return Ok(Some([Vec::from_iter(upgraded), found, queues::findings(&client).await].concat()));
         };
         if error.is_retryable() && !has_no_connection(&error) {
             return Err(store.fault(&error)); // The store does not answer.
@@ -92,6 +104,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         None if findings.iter().any(|finding| finding.level == Level::Danger) => Ok(ExitCode::Endangered),
         None => Ok(ExitCode::Done),
     }
+}
+
+/// Changes the work queues to the newest layout.
+async fn upgrade(client: &Client) -> Result<Option<Finding>, bandog::Error> {
+    let Some(queues) = client.queues() else { return Ok(None) };
+    let says = match queues.upgrade().await? {
+        before if before < LAYOUT => {
+            format!("the work queues have the layout {LAYOUT} now, and had the layout {before} before")
+        }
+        _ => format!("the work queues need no upgrade: this version knows the layout {LAYOUT}"),
+    };
+    Ok(Some(Finding::fine("upgrade", says)))
 }
 
 /// A finding in JSON. Scripts rely on the names of these fields.

@@ -76,6 +76,15 @@ struct Options {
     /// Elements with the same KEY are delivered one after another, in the order of their pushes. From 1 to 255 bytes.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    /// A name and a text that travel with the element, such as traceparent=00-…; may be repeated. At most 4 KiB.
+    #[arg(long = "header", value_name = "NAME=TEXT", value_parser = header)]
+    headers: Vec<(String, String)>,
+}
+
+/// Parses a header.
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it like NAME=TEXT")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 const HELP: &str = "\
@@ -139,7 +148,7 @@ struct Pusher<'a> {
 impl Pusher<'_> {
     /// Pushes one element.
     async fn push(&self, payload: Vec<u8>) -> Result<ExitCode, Fault> {
-        let Options { after, at, once, window, priority, key } = self.options;
+        let Options { after, at, once, window, priority, key, headers } = self.options;
         let mut push = self.queue.push(&payload).priority(*priority);
         if let Some(delay) = after {
             push = push.after(*delay);
@@ -153,6 +162,9 @@ impl Pusher<'_> {
         if let Some(id) = once {
             push = push.once(id, *window);
         }
+        for (name, value) in headers {
+            push = push.header(name, value);
+        }
         let pushed = push.await.map_err(|error| self.fault(&error))?;
         let printed = print::done(self.print(pushed));
         if !pushed.is_new {
@@ -163,7 +175,7 @@ impl Pusher<'_> {
 
     /// Pushes elements in one step.
     async fn push_all(&self, payloads: &[Vec<u8>]) -> Result<Vec<Pushed>, Fault> {
-        let Options { after, at, priority, key, .. } = self.options;
+        let Options { after, at, priority, key, headers, .. } = self.options;
         let mut push = self.queue.push_all(payloads).priority(*priority);
         if let Some(delay) = after {
             push = push.after(*delay);
@@ -173,6 +185,9 @@ impl Pusher<'_> {
         }
         if let Some(key) = key {
             push = push.key(key);
+        }
+        for (name, value) in headers {
+            push = push.header(name, value);
         }
         push.await.map_err(|error| self.fault(&error))
     }

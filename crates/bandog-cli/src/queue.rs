@@ -94,7 +94,8 @@ enum Verb {
     /// Prints elements in the order in which they are delivered.
     ///
     /// Fields of --json: id, phase, age_ms (since the push), left_ms (delayed: until it is ready; taken: the rest of its
-    /// lease), priority, key, attempt (the number of deliveries), fence, worker, payload (null if it is not UTF-8), payload_hex
+    /// lease), priority, key, attempt (the number of deliveries), fence, worker, headers, payload (null if it is not UTF-8),
+    /// payload_hex
     /// (null if it is UTF-8), error (of the last attempt), progress, cancelled, outcome.
     Ls {
         /// The phase of the elements [default: all phases but dead].

@@ -29,7 +29,8 @@ use crate::{
 ///
 /// CMD has the element on standard input. Its environment has BANDOG_QUEUE, BANDOG_ELEMENT (the id), BANDOG_FENCE (greater
 /// for each later delivery of the element, so a resource that keeps the greatest can refuse a delayed writer),
-/// BANDOG_ATTEMPT (1 for the first delivery) and BANDOG_URL without its password. Its output is forwarded line by line.
+/// BANDOG_ATTEMPT (1 for the first delivery), BANDOG_HEADERS (the headers of the element, if it has some, as a JSON object) and
+/// BANDOG_URL without its password. Its output is forwarded line by line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

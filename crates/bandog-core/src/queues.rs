@@ -5,6 +5,7 @@
 //! except the end of a lease ([`rules::Now`]).
 
 mod element;
+pub mod envelope;
 mod operations;
 mod rows;
 pub mod rules;
@@ -16,6 +17,7 @@ use async_trait::async_trait;
 
 pub use self::{
     element::{Element, ElementId, MAX_ORDER_KEY, MAX_PRIORITY, NewElement, OnceId, Phase, Priority, TakeId, When},
+    envelope::{Headers, MAX_HEADERS},
     operations::{
         Delivered, DeliveryId, Extend, Extended, Outcome, Push, Pushed, Settle, SettleEnd, Settled, Take, Taken,
     },
@@ -25,6 +27,13 @@ pub use self::{
     },
 };
 use crate::{Error, ErrorKind, Key, Notifier, Pattern, Result, SqlStatement, Subscription, structures::Cursor};
+
+/// The newest layout of elements that this version knows. The layout 1 is that of elements without [envelopes](envelope).
+///
+/// A store keeps a mark of the layout of its elements. It keeps no envelope in the layout 1, where programs may be that do not
+/// know them: it changes to the layout 2, or refuses the push as [`ErrorKind::Unsupported`]. A program that meets a mark of a
+/// layout that it does not know gets `Unsupported`, takes nothing, and changes nothing.
+pub const LAYOUT: u8 = 2;
 
 /// What a subscription waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -116,6 +125,15 @@ pub trait Queues: Debug + Send + Sync + 'static {
     /// [`ErrorKind::Unsupported`]: the store is no database.
     async fn settle_sql(&self, queue: &Key, _settle: &Settle) -> Result<Vec<SqlStatement>> {
         Err(no_sql(queue))
+    }
+
+    /// Changes all queues to the [newest layout](LAYOUT), and returns the layout before. Programs of older versions can do nothing
+    /// with the queues afterwards. Default: the store needs no such call, because it changes a queue when a push needs it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`]: a worker of an older version is registered. Nothing was changed.
+    async fn upgrade(&self) -> Result<u8> {
+        Ok(LAYOUT)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{
     ClientId, Error, ErrorKind, Key, Member, Pattern,
-    queues::{Change, Phase, QueueStatus, Queues, rules::MAX_CHANGES},
+    queues::{Change, Phase, QueueStatus, Queues, envelope, rules::MAX_CHANGES},
     structures::{CacheReport, Cursor},
 };
 use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
@@ -146,8 +146,10 @@ impl Source for OverStore {
     }
 
     async fn elements(&self, name: &str, phase: Phase, from: &Cursor, about: usize) -> Result<ElementsPage, Trouble> {
-        let page = self.queues()?.elements(&self.key(name)?, phase, from, about, PAYLOAD_BYTES).await;
-        page.map_err(|error| Trouble::of(&error))
+        let page =
+            self.queues()?.elements(&self.key(name)?, phase, from, about, PAYLOAD_BYTES + envelope::MAX_ENVELOPE).await;
+        let (rows, next) = page.map_err(|error| Trouble::of(&error))?;
+        Ok((rows.into_iter().map(|row| row.opened(PAYLOAD_BYTES)).collect(), next))
     }
 
     async fn nodes(&self) -> Answer {

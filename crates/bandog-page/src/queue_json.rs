@@ -1,6 +1,6 @@
 //! Work queues and their elements as JSON.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use bandog_core::queues::{ElementRow, Outcome, Phase, QueueSettings, QueueStatus, Rate, WorkerRow};
 use serde::Serialize;
@@ -66,6 +66,7 @@ pub struct ElementJson<'a> {
     attempt: u32,
     fence: Option<u64>,
     worker: Option<String>,
+    headers: BTreeMap<&'a str, &'a str>,
     /// None if the payload is not UTF-8.
     payload: Option<Cow<'a, str>>,
     /// None if the payload is UTF-8.
@@ -116,7 +117,7 @@ impl<'a> ShownQueue<'a> {
 }
 
 impl<'a> WorkerJson<'a> {
-    fn new(WorkerRow { id, place, slots, running, done, failed }: &'a WorkerRow) -> Self {
+    fn new(WorkerRow { id, place, slots, running, done, failed, layout: _ }: &'a WorkerRow) -> Self {
         Self { id: worker_id(*id), place, slots: *slots, running: *running, done: *done, failed: *failed }
     }
 }
@@ -147,6 +148,7 @@ impl<'a> ElementJson<'a> {
             attempt: row.attempt,
             fence: Some(row.fence.get()).filter(|fence| *fence > 0),
             worker: row.taker.map(worker_id),
+            headers: row.headers.iter().collect(),
             payload: payload.map(Cow::Borrowed),
             payload_hex: payload.is_none().then(hex),
             error,

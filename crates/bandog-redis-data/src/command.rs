@@ -25,6 +25,22 @@ impl Command {
         Self::Script { script, keys: keys.into_iter().collect(), args: Vec::new() }
     }
 
+    /// Adds keys to the call of a script.
+    pub(crate) fn with_keys(mut self, further: impl IntoIterator<Item = String>) -> Self {
+        if let Self::Script { keys, .. } = &mut self {
+            keys.extend(further);
+        }
+        self
+    }
+
+    /// The number of keys of the call of a script.
+    pub(crate) fn key_count(&self) -> usize {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Script { keys, .. } => keys.len(),
+        }
+    }
+
     /// Adds an argument.
     pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         match &mut self {

@@ -145,15 +145,24 @@ pub(crate) fn cache_generation(name: &str, part: u8) -> String {
     format!("bandog:cache:{name}:{{{part}}}")
 }
 
-/// The keys of a work queue, in the order of its scripts.
-pub(crate) fn work(name: &str) -> [String; 14] {
+/// The keys of a work queue of the layout 1, in the order of its scripts. The last one is the mark of the layout.
+pub(crate) fn work(name: &str) -> [String; 15] {
     let prefix = own("bandog:work", name);
     WORK.map(|part| format!("{prefix}:{part}"))
 }
 
-const WORK: [&str; 14] = [
+/// The further keys of a work queue of the layout 2.
+pub(crate) fn newer_work(name: &str) -> [String; 3] {
+    let prefix = own("bandog:work", name);
+    ["taken2", "expiry2", "idle2"].map(|part| format!("{prefix}:{part}"))
+}
+
+/// The number of keys of a work queue of the layout 1.
+pub(crate) const WORK_KEYS: usize = WORK.len();
+
+const WORK: [&str; 15] = [
     "elements", "bodies", "ready", "delayed", "taken", "dead", "blocked", "order", "kept", "expiry", "settings",
-    "fence", "idle", "workers",
+    "fence", "idle", "workers", "layout",
 ];
 
 /// The channel of a taker of a work queue.

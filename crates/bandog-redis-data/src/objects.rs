@@ -13,11 +13,12 @@ use bandog_core::{
 use bandog_redis_net::{KeyChange, KeyChanges, Keys, Options, ScriptForm, Servers, slot};
 use redis::Pipeline;
 
-use crate::{command::Command, copies, entry_events, names, pack, pages, read, scripts};
+use crate::{command::Command, copies, entry_events, names, pack, pages, queues::Layouts, read, scripts};
 
 /// The objects of a Redis store, on connections of their own.
 pub struct RedisObjects {
     pub(crate) servers: Arc<Servers>,
+    pub(crate) layouts: Arc<Layouts>,
 }
 
 impl RedisObjects {
@@ -26,7 +27,7 @@ impl RedisObjects {
     /// # Errors
     /// `Misused`: see [`Options::check`].
     pub fn new(options: Options) -> Result<Self> {
-        Ok(Self { servers: Arc::new(Servers::new(options, scripts::all())?) })
+        Ok(Self { servers: Arc::new(Servers::new(options, scripts::all())?), layouts: Arc::default() })
     }
 
     /// The command of an operation. In a cluster, its objects must be in one slot.

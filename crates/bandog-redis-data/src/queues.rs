@@ -9,6 +9,7 @@
 
 mod answers;
 mod calls;
+mod layouts;
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -20,10 +21,11 @@ use bandog_core::{
     },
     structures::Cursor,
 };
-use bandog_redis_net::{Keys, ScriptForm, Servers, slot};
+use bandog_redis_net::{Keys, ScriptForm, Servers};
 use redis::{Pipeline, Value};
 
-use crate::{RedisObjects, command::Command, names, objects, pages, read};
+pub(crate) use self::layouts::Layouts;
+use crate::{RedisObjects, command::Command, names, pages, read};
 
 /// Maximum number of elements on a page.
 const MAX_PAGE: usize = 1000;
@@ -32,7 +34,7 @@ const MAX_PAGE: usize = 1000;
 impl Queues for RedisObjects {
     async fn push(&self, pushes: &[Push]) -> Vec<Result<Vec<Pushed>>> {
         let tries = tries(&self.servers);
-        let replies = send(&self.servers, pushes.iter().map(|push| (&push.queue, calls::push(push, tries)))).await;
+        let replies = self.send(pushes.iter().map(|push| (&push.queue, calls::push(push, tries)))).await;
         let answer = |(push, reply): (&Push, Result<Value>)| {
             reply.and_then(|reply| answers::pushed(push, reply)).map_err(|error| error.at(&push.queue))
         };
@@ -41,7 +43,7 @@ impl Queues for RedisObjects {
 
     async fn take(&self, takes: &[Take]) -> Vec<Result<Taken>> {
         let tries = tries(&self.servers);
-        let replies = send(&self.servers, takes.iter().map(|take| (&take.queue, Ok(calls::take(take, tries))))).await;
+        let replies = self.send(takes.iter().map(|take| (&take.queue, Ok(calls::take(take, tries))))).await;
         let answer = |(take, reply): (&Take, Result<Value>)| {
             reply.and_then(answers::taken).map_err(|error| error.at(&take.queue))
         };
@@ -99,8 +101,34 @@ impl Queues for RedisObjects {
 impl RedisObjects {
     /// The answer to one call.
     async fn ask<T>(&self, queue: &Key, call: Command, read: impl FnOnce(Value) -> Result<T> + Send) -> Result<T> {
-        let reply = send(&self.servers, [(queue, Ok(call))].into_iter()).await.pop().unwrap_or_else(|| Err(missing()));
+        let reply = self.send([(queue, Ok(call))].into_iter()).await.pop().unwrap_or_else(|| Err(missing()));
         reply.and_then(read).map_err(|error| error.at(queue))
+    }
+
+    /// The replies to these calls of scripts, in one round trip to each server, and one more for those whose queue has a layout that
+    /// was not expected.
+    async fn send<'k>(&self, calls: impl Iterator<Item = (&'k Key, Result<Command>)>) -> Vec<Result<Value>> {
+        let calls: Vec<(&Key, Result<Command>)> = calls
+            .map(|(queue, call)| (queue, call.and_then(|call| self.layouts.fit(&self.servers, queue, call))))
+            .collect();
+        let sent: Vec<&Command> = calls.iter().filter_map(|(_, call)| call.as_ref().ok()).collect();
+        let replies = execute(&self.servers, &sent).await;
+        let is_raised = |(queue, reply): &(&Key, &Result<Value>)| self.layouts.is_raised(queue, reply);
+        let queues = calls.iter().filter(|(_, call)| call.is_ok()).map(|(queue, _)| *queue);
+        let again: Vec<bool> = queues.zip(&replies).map(|pair| is_raised(&pair)).collect();
+        let raised: Vec<Command> = (calls.iter())
+            .filter_map(|(queue, call)| Some((*queue, call.as_ref().ok()?)))
+            .zip(&again)
+            .filter(|(_, again)| **again)
+            .map(|((queue, call), _)| call.clone().with_keys(names::newer_work(queue.as_str())))
+            .collect();
+        let mut later = execute(&self.servers, &raised.iter().collect::<Vec<_>>()).await.into_iter();
+        let mut replies = replies.into_iter().zip(again).map(|(reply, again)| match again {
+            true => later.next().unwrap_or_else(|| Err(missing())),
+            false => reply,
+        });
+        let mut reply = || replies.next().unwrap_or_else(|| Err(missing())).and_then(layouts::checked);
+        calls.into_iter().map(|(_, call)| call.and_then(|_| reply())).collect()
     }
 }
 
@@ -109,37 +137,22 @@ fn tries(servers: &Servers) -> u8 {
     if servers.counts_all_receivers() { 8 } else { 1 }
 }
 
-/// The replies to these calls of scripts, in one round trip to each server.
-async fn send<'k>(servers: &Servers, calls: impl Iterator<Item = (&'k Key, Result<Command>)>) -> Vec<Result<Value>> {
-    let calls: Vec<Result<Command>> = calls.map(|(queue, call)| checked(servers, queue, call?)).collect();
-    let sent: Vec<&Command> = calls.iter().flatten().collect();
-    if sent.is_empty() {
-        return calls.into_iter().map(|call| call.and_then(|_| Err(missing()))).collect();
+/// The replies to these calls, one for each.
+async fn execute(servers: &Servers, calls: &[&Command]) -> Vec<Result<Value>> {
+    if calls.is_empty() {
+        return Vec::new();
     }
     let pack = |form: ScriptForm| {
-        let mut pipe = Pipeline::with_capacity(sent.len());
-        sent.iter().for_each(|call| _ = pipe.add_command(call.in_form(form)));
+        let mut pipe = Pipeline::with_capacity(calls.len());
+        calls.iter().for_each(|call| _ = pipe.add_command(call.in_form(form)));
         pipe
     };
     let mut replies: Vec<Result<Value>> = match servers.call_scripts(servers.deadline(), Keys::OfScripts, pack).await {
         Ok(replies) => replies.into_iter().collect(),
-        Err(error) => vec![Err(error); sent.len()],
+        Err(error) => vec![Err(error); calls.len()],
     };
-    replies.resize_with(sent.len(), || Err(missing()));
-    let mut replies = replies.into_iter();
-    let reply = |call: Result<Command>| {
-        call.and_then(|_| replies.next().unwrap_or_else(|| Err(missing()))).and_then(read::checked)
-    };
-    calls.into_iter().map(reply).collect()
-}
-
-/// Refuses a queue whose keys would be in several slots of a cluster.
-fn checked(servers: &Servers, queue: &Key, call: Command) -> Result<Command> {
-    let [first, second, ..] = names::work(queue.as_str());
-    if servers.is_cluster() && slot(first.as_bytes()) != slot(second.as_bytes()) {
-        return Err(objects::several_slots());
-    }
-    Ok(call)
+    replies.resize_with(calls.len(), || Err(missing()));
+    replies
 }
 
 fn missing() -> Error {

@@ -117,6 +117,11 @@ impl Fault {
         self.reason() == Some(Reason::Gone)
     }
 
+    /// Whether the tables are not those that the statement needs.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.reason() == Some(Reason::Changed)
+    }
+
     /// Whether the session cannot be used any more: it has ended, or the tables are gone, which a new session creates.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::Broken(_)) || self.reason() == Some(Reason::Gone)

@@ -137,6 +137,10 @@ impl Queues for Sql {
         made.map_err(|error| error.during("push").at(&push.queue))
     }
 
+    async fn upgrade(&self) -> Result<u8> {
+        self.wait_in_queues(tables::Upgrade).await.map_err(|error| error.during("upgrade"))
+    }
+
     async fn settle_sql(&self, queue: &Key, settle: &Settle) -> Result<Vec<SqlStatement>> {
         let query = user::SettleSql { queue: queue.clone(), settle: settle.clone() };
         self.query_queues(query).await.flatten().map_err(|error| error.during("settle").at(queue))

@@ -99,8 +99,8 @@ async fn missing(link: &Link, context: &Context) -> Result<Missing, Fault> {
     let options = &context.options;
     let mut own: Vec<_> = options.own_tables().collect();
     // They are there if a client has used a work queue, or an administrator has applied the printed schema.
-    if tables::exist(link, context).await? {
-        own.extend(tables::tables(options.dialect, &options.tables));
+    if let Some(layout) = tables::layout(link, context).await? {
+        own.extend(tables::tables(options.dialect, &options.tables, layout));
     }
     match options.dialect {
         Dialect::Postgres => of_postgres(link, options, &own).await,

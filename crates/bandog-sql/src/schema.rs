@@ -2,7 +2,7 @@
 
 use bandog_core::{ClientId, Error, ErrorKind};
 
-use crate::{context::Context, fault::Fault, options::Dialect, others, queues::statements, row::Row, session::Link};
+use crate::{context::Context, fault::Fault, options::Dialect, others, row::Row, session::Link};
 
 /// The version of the tables that this program knows.
 const VERSION: &str = "1";
@@ -110,10 +110,13 @@ async fn locked(link: &Link, context: &Context, create: impl AsyncFnOnce() -> Re
     }
 }
 
-/// Creates the tables of work queues that are missing. Sessions that do so at the same time wait for each other.
-pub(crate) async fn create_work_tables(link: &Link, context: &Context) -> Result<(), Fault> {
-    let text = statements::schema(context.options.dialect, &context.options.tables);
-    locked(link, context, async || link.execute(&text).await).await
+/// Changes tables of work queues. Sessions that do so at the same time wait for each other.
+pub(crate) async fn change_work_tables(
+    link: &Link,
+    context: &Context,
+    change: impl AsyncFnOnce() -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    locked(link, context, change).await
 }
 
 /// Creates the tables in one transaction.

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ pub(crate) struct Link {
     pub(crate) table: Option<Table>,
     /// Which steps the statements for mutexes decide.
     pub(crate) decides: Decides,
-    /// Whether the tables of work queues are there.
-    pub(crate) has_work_tables: AtomicBool,
+    /// The layout of the tables of work queues; 0 if it was not read.
+    work_layout: AtomicU8,
     /// Whether a transaction may be open.
     in_transaction: AtomicBool,
 }
@@ -60,9 +60,9 @@ impl Session {
     pub(crate) fn new(connection: Connection, address: Address, statements: Arc<Statements>) -> Self {
         let Connection { client, messages, discard } = connection;
         let in_transaction = AtomicBool::new(false);
-        let has_work_tables = AtomicBool::new(false);
+        let work_layout = AtomicU8::new(0);
         let (table, decides) = (None, Decides::Nothing);
-        let link = Link { client, address, statements, table, decides, has_work_tables, in_transaction };
+        let link = Link { client, address, statements, table, decides, work_layout, in_transaction };
         Self { link, messages, discard }
     }
 
@@ -113,6 +113,16 @@ impl Session {
 }
 
 impl Link {
+    /// The layout of the tables of work queues, if it was read.
+    pub(crate) fn work_layout(&self) -> Option<u8> {
+        Some(self.work_layout.load(Ordering::Relaxed)).filter(|layout| *layout > 0)
+    }
+
+    /// Sets it. None: it is read again.
+    pub(crate) fn set_work_layout(&self, layout: Option<u8>) {
+        self.work_layout.store(layout.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// Whether a pooler is between the client and the server.
     pub(crate) async fn has_pooler(&self) -> Result<bool, Fault> {
         self.client.has_pooler().await

@@ -70,6 +70,7 @@ mod open;
 mod open_files;
 mod options;
 mod other_connections;
+mod queue_layout;
 mod queue_rows;
 mod queues;
 mod records;

@@ -62,6 +62,8 @@ pub(crate) struct Store {
     files: OpenFiles,
     /// The version of the tables.
     version: Cell<i64>,
+    /// The layout of the work queues, as far as this connection has seen it.
+    layout: Cell<u8>,
     /// Whether SQLite has opened the database for reading only.
     is_read_only: bool,
     /// The registration of the connection. Fields are dropped in order, and this is the last field. So the registration
@@ -143,6 +145,11 @@ impl Store {
         self.version.get() >= LOCKS
     }
 
+    /// The layout of the work queues, as far as this connection has seen it.
+    pub(crate) fn layout(&self) -> &Cell<u8> {
+        &self.layout
+    }
+
     /// Whether the database has work queues.
     pub(crate) fn has_queues(&self) -> bool {
         self.version.get() >= QUEUES
@@ -217,7 +224,8 @@ impl Store {
         };
         let files = OpenFiles::new(paths, files);
         let (durability, version) = (Cell::new(Durability::Process), Cell::new(version));
-        Ok(Self { conn, durability, files, version, is_read_only, _registered: registered })
+        let layout = Cell::new(1);
+        Ok(Self { conn, durability, files, version, layout, is_read_only, _registered: registered })
     }
 }
 

@@ -6,6 +6,7 @@ use bandog_core::{
     Fence, Key,
     queues::{
         Body, Element, ElementId, MAX_COUNT, Outcome, Phase, Position, Priority, QueueSettings, Rate, Rows, TakeId,
+        envelope::is_envelope,
         rules::{Now, SIDE_WORK},
     },
 };
@@ -43,11 +44,7 @@ struct Queue {
 
 impl<'a, 't> QueueRows<'a, 't> {
     pub(crate) fn load(table: &'a mut Table<'t>, name: &'a Key, now: Now, only_reads: bool) -> Result<Self, Fault> {
-        let queue = if table.has_queues() {
-            table.statement(sql::WORK_QUEUE)?.query_row([name.as_str()], read_queue).optional()?
-        } else {
-            None
-        };
+        let queue = if table.has_queues() { read(table, name)? } else { None };
         Ok(Self { table, name, now, queue, is_changed: false, only_reads, rings: false, results: BTreeSet::new() })
     }
 
@@ -60,16 +57,15 @@ impl<'a, 't> QueueRows<'a, 't> {
         let (concurrency, deliveries) = (concurrency.map(u32::from), rate.map(|rate| rate.deliveries.get()));
         let period = rate.map(|rate| micros(rate.per));
         let row = params![id, fence, is_paused, concurrency, deliveries, period, signed(next_delivery)];
-        self.table.write(sql::WORK_SET_QUEUE, row)?;
-        Ok(())
+        self.table.in_layout(|table, texts| table.write(texts.set, row)).map(drop)
     }
 
     /// The queue, which is added if it is missing.
     fn queue(&mut self) -> Result<&mut Queue, Fault> {
         if self.queue.is_none() {
-            self.table.write(sql::WORK_ADD_QUEUE, [self.name.as_str()])?;
-            let added = self.table.statement(sql::WORK_QUEUE)?.query_row([self.name.as_str()], read_queue)?;
-            self.queue = Some(added);
+            let name = self.name;
+            self.table.in_layout(|table, texts| table.write(texts.add, [name.as_str()]))?;
+            self.queue = read(self.table, name)?;
         }
         self.queue.as_mut().ok_or(Fault::MustWrite)
     }
@@ -158,6 +154,9 @@ impl Rows for QueueRows<'_, '_> {
     }
 
     fn insert(&mut self, element: &Element, payload: &[u8]) -> Result<(), Fault> {
+        if is_envelope(payload) {
+            self.table.raise(self.now.wall)?;
+        }
         let queue = self.queue()?.id;
         let (lease, boot) = self.lease(element);
         let row = params![
@@ -356,6 +355,13 @@ impl QueueRows<'_, '_> {
             _ => (None, None),
         }
     }
+}
+
+/// The row of a queue.
+fn read(table: &mut Table<'_>, name: &Key) -> Result<Option<Queue>, Fault> {
+    table.in_layout(|table, texts| {
+        Ok(table.statement(texts.queue)?.query_row([name.as_str()], read_queue).optional()?)
+    })
 }
 
 fn read_queue(row: &Row<'_>) -> rusqlite::Result<Queue> {

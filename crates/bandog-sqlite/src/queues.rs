@@ -16,7 +16,6 @@ use crate::{
     fault::Fault,
     open::Purpose,
     queue_rows::QueueRows,
-    sql,
     subscribers::Topic,
     table::Table,
     work::{AccessMode, SubscribeToRecords, Work},
@@ -81,8 +80,9 @@ impl Table<'_> {
             return Ok(Vec::new());
         }
         let page = (after, i64::try_from(about).unwrap_or(i64::MAX));
-        let names = self.statement(sql::WORK_QUEUES)?.query_map(page, |row| row.get(0))?.collect::<Result<_, _>>()?;
-        Ok(names)
+        self.in_layout(|table, texts| {
+            Ok(table.statement(texts.names)?.query_map(page, |row| row.get(0))?.collect::<Result<_, _>>()?)
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The operations on rows, within a transaction that the writer has begun.
 
-use std::ptr;
+use std::{cell::Cell, ptr};
 
 use bandog_core::{
     Answer, Claim, ClaimId, Fence, Fences, Holding, Key, Kind, LockState, Moment, Released, Renewal, Result, Step,
@@ -33,6 +33,7 @@ pub(crate) struct Table<'t> {
     has_records: bool,
     has_locks: bool,
     has_queues: bool,
+    layout: &'t Cell<u8>,
     /// The time of the boot's clock that [`Table::moment`] counts from.
     begun_ns: i64,
     /// Whether this is a write transaction.
@@ -58,6 +59,7 @@ impl<'t> Table<'t> {
             has_records: store.has_records(),
             has_locks: store.has_locks(),
             has_queues: store.has_queues(),
+            layout: store.layout(),
             begun_ns: context.host.now_ns(),
             may_write: false,
             topics_to_notify: Vec::new(),
@@ -94,6 +96,15 @@ impl<'t> Table<'t> {
     /// Whether the database has work queues.
     pub(crate) fn has_queues(&self) -> bool {
         self.has_queues
+    }
+
+    /// The layout of the work queues, as far as this connection has seen it.
+    pub(crate) fn layout(&self) -> u8 {
+        self.layout.get()
+    }
+
+    pub(crate) fn set_layout(&self, layout: u8) {
+        self.layout.set(layout);
     }
 
     /// Whether this is a write transaction.
@@ -372,6 +383,14 @@ impl<'t> Table<'t> {
             return Err(Fault::MustWrite);
         }
         Ok(self.statement(sql)?.execute(params)?)
+    }
+
+    /// Executes statements without parameters and results.
+    pub(crate) fn write_batch(&mut self, sql: &str) -> Result<(), Fault> {
+        if !self.may_write {
+            return Err(Fault::MustWrite);
+        }
+        Ok(self.conn.execute_batch(sql)?)
     }
 
     /// Writes rows of several tables, all of them or none.

@@ -111,6 +111,11 @@ impl<R> SubmitAll<R> {
         self.with(|push| push.after(delay))
     }
 
+    /// As [`Push::header`], for each.
+    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.with(|push| push.header(name, value))
+    }
+
     /// As [`Push::at`], for each.
     pub fn at(self, time: SystemTime) -> Self {
         self.with(|push| push.at(time))

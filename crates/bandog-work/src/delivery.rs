@@ -12,7 +12,7 @@ use std::{
 
 use bandog_core::{
     Error, ErrorKind, Fence, Key, Moment, Result, SqlStatement,
-    queues::{Delivered, DeliveryId, ElementId, Settle, SettleEnd},
+    queues::{Delivered, DeliveryId, ElementId, Headers, Settle, SettleEnd},
 };
 use tokio::{
     sync::{mpsc::UnboundedSender, oneshot, watch},
@@ -41,6 +41,7 @@ pub(crate) struct Link {
     attempt: u32,
     age: Duration,
     error: Option<String>,
+    headers: Headers,
     until: watch::Receiver<Until>,
     events: UnboundedSender<Event>,
     settled: AtomicU8,
@@ -91,6 +92,7 @@ const IN_TRANSACTION: u8 = 2;
 impl Link {
     pub(crate) fn new(
         delivered: &Delivered,
+        headers: Headers,
         shared: &Arc<Shared>,
         until: watch::Receiver<Until>,
         events: UnboundedSender<Event>,
@@ -101,6 +103,7 @@ impl Link {
             attempt: delivered.attempt,
             age: delivered.age,
             error: delivered.error.clone(),
+            headers,
             until,
             events,
             settled: AtomicU8::new(OPEN),
@@ -193,6 +196,16 @@ impl<T> Delivery<T> {
     /// The time between the push and this delivery.
     pub fn age(&self) -> Duration {
         self.link.age
+    }
+
+    /// The value that the pusher has given to this header ([`Push::header`](crate::Push::header)).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.link.headers.get(name)
+    }
+
+    /// All headers.
+    pub fn headers(&self) -> &Headers {
+        &self.link.headers
     }
 
     /// Why the delivery before has failed.

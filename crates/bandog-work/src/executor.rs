@@ -12,7 +12,7 @@ use std::{
 use bandog_codec::{Decode, Encode, TextJson};
 use bandog_core::{
     Error, ErrorKind, Result,
-    queues::{Change, ElementId, ElementRow, Outcome, Queues},
+    queues::{Change, ElementId, ElementRow, Outcome, Queues, envelope::MAX_ENVELOPE},
 };
 use bandog_sync::Client;
 use futures_util::future::BoxFuture;
@@ -124,6 +124,11 @@ impl<R> Submit<R> {
     /// As [`Push::after`].
     pub fn after(self, delay: Duration) -> Self {
         self.with(|push| push.after(delay))
+    }
+
+    /// As [`Push::header`].
+    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.with(|push| push.header(name, value))
     }
 
     /// As [`Push::at`].
@@ -300,8 +305,9 @@ fn done(ended: Result<Option<Outcome>>) -> Result<Vec<u8>, TaskError> {
 }
 
 async fn find(queue: &Shared, id: ElementId) -> Result<Option<ElementRow>> {
-    let found = queue.queues.find(&queue.key, &[id], MAX_PAYLOAD).await.map_err(|error| error.at(&queue.key))?;
-    Ok(found.into_iter().next().flatten())
+    let asked = MAX_PAYLOAD + MAX_ENVELOPE;
+    let found = queue.queues.find(&queue.key, &[id], asked).await.map_err(|error| error.at(&queue.key))?;
+    Ok(found.into_iter().next().flatten().map(|row| row.opened(MAX_PAYLOAD)))
 }
 
 /// Removes an element. Returns whether it had not ended.

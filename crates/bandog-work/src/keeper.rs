@@ -14,8 +14,8 @@ use std::{
 };
 
 use bandog_core::{
-    Error, Moment, Portions, Result, Subscription,
-    queues::{Delivered, DeliveryId, Extended, SettleEnd, Settled, Take, Taken},
+    Error, ErrorKind, Moment, Portions, Result, Subscription,
+    queues::{Delivered, DeliveryId, Extended, Headers, SettleEnd, Settled, Take, Taken, envelope},
 };
 use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::{
@@ -294,16 +294,37 @@ impl Keeper {
                 continue;
             }
             held.begun = Some(now);
-            let link = Link::new(&delivered, &self.shared, held.until.subscribe(), self.events.clone());
+            let until = held.until.subscribe();
+            let (headers, payload) = match envelope::opened(std::mem::take(&mut delivered.payload)) {
+                Ok((headers, payload)) => (headers, Ok(payload)),
+                Err(error) => (Headers::default(), Err(error)),
+            };
+            let link = Link::new(&delivered, headers, &self.shared, until, self.events.clone());
             let waited = (delivered.attempt == 1).then_some(delivered.age);
             let run = self.meters.began(waited);
-            let handler = (self.start)(delivered.payload, link);
+            let handler = match payload {
+                Ok(payload) => (self.start)(payload, link),
+                Err(error) => {
+                    let end = link.end(self.not_opened(delivery, &error));
+                    Box::pin(std::future::ready(end))
+                }
+            };
             let task = self.running.spawn(async move {
                 let end = handler.await;
                 drop((slot, run));
                 end
             });
             self.tasks.insert(task.id(), delivery);
+        }
+    }
+
+    /// How an element ends whose content cannot be opened. A newer program may work on it.
+    fn not_opened(&self, delivery: DeliveryId, error: &Error) -> SettleEnd {
+        let name = self.shared.name();
+        tracing::warn!(queue = name, id = %delivery.id, %error, "workers of this version cannot work on an element");
+        match error.kind() {
+            ErrorKind::Unsupported => SettleEnd::HandBack(self.options.lease),
+            _ => SettleEnd::Fail(error.to_string()),
         }
     }
 

@@ -42,8 +42,8 @@ mod workers;
 
 #[doc(inline)]
 pub use bandog_core::queues::{
-    Element, ElementId, ElementRow, MAX_COUNT, MAX_PRIORITY, Outcome, Phase, Pushed, QueueSettings, QueueStatus, Rate,
-    WorkerRow,
+    Element, ElementId, ElementRow, Headers, LAYOUT, MAX_COUNT, MAX_HEADERS, MAX_PRIORITY, Outcome, Phase, Pushed,
+    QueueSettings, QueueStatus, Rate, WorkerRow,
 };
 
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use std::{
 
 use bandog_core::{
     Error, Result,
-    queues::{ElementId, MAX_ORDER_KEY, NewElement, OnceId, Priority, Pushed, Queues, When},
+    queues::{ElementId, Headers, MAX_ORDER_KEY, NewElement, OnceId, Priority, Pushed, Queues, When, envelope},
 };
 use futures_util::future::BoxFuture;
 
@@ -33,12 +33,20 @@ const MAX_TIME: Duration = Duration::from_secs(3650 * 86_400);
 #[derive(Debug)]
 pub struct Push {
     pub(crate) shared: Arc<Shared>,
+    /// With the payload alone.
     pub(crate) element: Result<NewElement>,
+    headers: Headers,
 }
 
 impl Push {
     pub(crate) fn new(shared: &Arc<Shared>, payload: Result<Vec<u8>>) -> Self {
-        Self { shared: shared.clone(), element: payload.map(unnamed) }
+        Self { shared: shared.clone(), element: payload.map(unnamed), headers: Headers::default() }
+    }
+
+    /// The element as a store keeps it.
+    fn closed(self) -> Result<NewElement> {
+        let Self { element, headers, .. } = self;
+        element.map(|element| closed(element, &headers))
     }
 
     fn with(mut self, set: impl FnOnce(&mut NewElement) -> Result<()>) -> Self {
@@ -94,6 +102,17 @@ impl Push {
         })
     }
 
+    /// A name and a value that travel with the element, such as the context of a trace: the handler finds them with
+    /// [`Delivery::header`](crate::Delivery::header), in each delivery. A later one replaces one with the same name. Default: none.
+    ///
+    /// The name has from 1 to 255 bytes. All headers of an element have at most 4 KiB, with 4 bytes more for each.
+    /// In a store that keeps elements of older programs, a push with headers may be `ErrorKind::Unsupported`; the error says what
+    /// to do.
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        let set = self.headers.set(name.as_ref(), value.as_ref());
+        self.with(|_| set)
+    }
+
     /// The result of the element is kept for this time after its end: see [`WorkQueue::find`](crate::WorkQueue::find).
     /// Default: not at all.
     pub fn keep_result(self, time: Duration) -> Self {
@@ -110,7 +129,8 @@ impl IntoFuture for Push {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let pushed = sender::push(&self.shared, vec![self.element?]).await?;
+            let shared = self.shared.clone();
+            let pushed = sender::push(&shared, vec![self.closed()?]).await?;
             pushed.first().copied().ok_or_else(|| Error::unavailable("the push was not answered").ambiguous())
         })
     }
@@ -123,12 +143,23 @@ impl IntoFuture for Push {
 #[derive(Debug)]
 pub struct PushAll {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) elements: Result<Vec<NewElement>>,
+    elements: Result<Vec<NewElement>>,
+    /// The headers of each. None: the elements are as a store keeps them.
+    headers: Option<Headers>,
 }
 
 impl PushAll {
     pub(crate) fn new(shared: &Arc<Shared>, payloads: impl Iterator<Item = Result<Vec<u8>>>) -> Self {
-        Self { shared: shared.clone(), elements: payloads.map(|payload| payload.map(unnamed)).collect() }
+        let elements = payloads.map(|payload| payload.map(unnamed)).collect();
+        Self { shared: shared.clone(), elements, headers: Some(Headers::default()) }
+    }
+
+    /// The elements as a store keeps them.
+    fn closed(self) -> Result<Vec<NewElement>> {
+        match self.headers {
+            Some(headers) => Ok(self.elements?.into_iter().map(|element| closed(element, &headers)).collect()),
+            None => self.elements,
+        }
     }
 
     /// As [`Push::after`], for each.
@@ -151,6 +182,16 @@ impl PushAll {
         self.each(|push| push.key(&key))
     }
 
+    /// As [`Push::header`], for each.
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        if let Some(headers) = &mut self.headers
+            && let Err(error) = headers.set(name.as_ref(), value.as_ref())
+        {
+            self.elements = self.elements.and(Err(error.at(&self.shared.key)));
+        }
+        self
+    }
+
     /// As [`Push::keep_result`], for each.
     pub(crate) fn keep_results(self, time: Duration) -> Self {
         self.each(|push| push.keep_result(time))
@@ -167,13 +208,14 @@ impl PushAll {
     /// # Ok(()) }
     /// ```
     pub fn then(self, last: Push) -> PushBatch {
-        let elements = self.elements.and_then(|mut elements| {
-            if last.shared.key != self.shared.key {
-                let [parts, last] = [&self.shared, &last.shared].map(|shared| shared.name().to_owned());
+        let shared = self.shared.clone();
+        let elements = self.closed().and_then(|mut elements| {
+            if last.shared.key != shared.key {
+                let [parts, last] = [&shared, &last.shared].map(|shared| shared.name().to_owned());
                 let message = format!("the last element is for the queue {last:?}, and the others are for {parts:?}");
                 return Err(Error::misused(message));
             }
-            let mut last = last.element?;
+            let mut last = last.closed()?;
             if last.once.is_some() {
                 return Err(Error::misused("the element after all others cannot have `once`"));
             }
@@ -184,12 +226,15 @@ impl PushAll {
             elements.insert(0, last);
             Ok(elements)
         });
-        PushBatch(Self { elements, ..self })
+        PushBatch(Self { shared, elements, headers: None })
     }
 
     fn each(mut self, set: impl Fn(Push) -> Push) -> Self {
         if let Ok(elements) = self.elements {
-            let set = |element| set(Push { shared: self.shared.clone(), element: Ok(element) }).element;
+            let shared = &self.shared;
+            let set = |element| {
+                set(Push { shared: shared.clone(), element: Ok(element), headers: Headers::default() }).element
+            };
             self.elements = elements.into_iter().map(set).collect();
         }
         self
@@ -202,9 +247,10 @@ impl IntoFuture for PushAll {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let elements = self.elements?;
+            let shared = self.shared.clone();
+            let elements = self.closed()?;
             let has_last = has_last(&elements);
-            let mut pushed = sender::push(&self.shared, elements).await?;
+            let mut pushed = sender::push(&shared, elements).await?;
             if has_last && !pushed.is_empty() {
                 pushed.rotate_left(1);
             }
@@ -232,6 +278,12 @@ impl IntoFuture for PushBatch {
 #[doc(hidden)]
 pub fn has_last(elements: &[NewElement]) -> bool {
     elements.first().is_some_and(|element| element.waits_for > 0)
+}
+
+/// The element as a store keeps it: with an envelope, if it has headers.
+fn closed(mut element: NewElement, headers: &Headers) -> NewElement {
+    element.payload = envelope::close(headers, element.payload);
+    element
 }
 
 /// An element that has no id yet.
@@ -265,9 +317,10 @@ pub trait IntoPush: Sized {
 
 impl IntoPush for PushAll {
     fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
-        let elements = sender::named(&self.shared, self.elements?)?;
-        let push = bandog_core::queues::Push { queue: self.shared.key.clone(), elements };
-        Ok((self.shared.queues.clone(), push))
+        let shared = self.shared.clone();
+        let elements = sender::named(&shared, self.closed()?)?;
+        let push = bandog_core::queues::Push { queue: shared.key.clone(), elements };
+        Ok((shared.queues.clone(), push))
     }
 }
 
@@ -279,7 +332,8 @@ impl IntoPush for PushBatch {
 
 impl IntoPush for Push {
     fn into_push(self) -> Result<(Arc<dyn Queues>, bandog_core::queues::Push)> {
-        let elements = self.element.map(|element| vec![element]);
-        PushAll { shared: self.shared, elements }.into_push()
+        let shared = self.shared.clone();
+        let elements = self.closed().map(|element| vec![element]);
+        PushAll { shared, elements, headers: None }.into_push()
     }
 }

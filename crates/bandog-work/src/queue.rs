@@ -5,7 +5,7 @@ use std::{borrow::Borrow, fmt, marker::PhantomData, num::NonZeroU32, sync::Arc, 
 use bandog_codec::{Codec, Encode, TextJson};
 use bandog_core::{
     Error, Key, Pattern, Result,
-    queues::{Change, ElementId, ElementRow, Outcome, Phase, QueueStatus, Rate, rules::MAX_CHANGES},
+    queues::{Change, ElementId, ElementRow, Outcome, Phase, QueueStatus, Rate, envelope, rules::MAX_CHANGES},
     structures::Cursor,
 };
 use bandog_sync::Client;
@@ -157,8 +157,9 @@ impl<T, C: Codec> WorkQueue<T, C> {
     /// # Errors
     /// See above.
     pub async fn find(&self, id: ElementId) -> Result<Option<ElementRow>> {
-        let found = self.named(self.shared.queues.find(&self.shared.key, &[id], MAX_PAYLOAD).await)?;
-        Ok(found.into_iter().next().flatten())
+        let asked = MAX_PAYLOAD + envelope::MAX_ENVELOPE;
+        let found = self.named(self.shared.queues.find(&self.shared.key, &[id], asked).await)?;
+        Ok(found.into_iter().next().flatten().map(|row| row.opened(MAX_PAYLOAD)))
     }
 
     /// The result of an element that was pushed with [`Push::keep_result`](crate::Push::keep_result). Waits for it for at most this
@@ -173,13 +174,14 @@ impl<T, C: Codec> WorkQueue<T, C> {
     /// The elements in a phase, in pages: ready and delayed ones in the order of their deliveries. An error ends the stream.
     pub fn elements(&self, phase: Phase) -> impl Stream<Item = Result<ElementRow>> + Send + Unpin + use<T, C> {
         let pages = unfold((self.shared.clone(), Some(Cursor::default())), move |(shared, from)| async move {
-            let page = shared.queues.elements(&shared.key, phase, &from?, 100, MAX_PAYLOAD).await;
+            let page =
+                shared.queues.elements(&shared.key, phase, &from?, 100, MAX_PAYLOAD + envelope::MAX_ENVELOPE).await;
             let page = page.map_err(|error| error.at(&shared.key));
             let next = page.as_ref().ok().and_then(|(_, next)| next.clone());
             Some((page, (shared, next)))
         });
         Box::pin(pages.flat_map(|page| match page {
-            Ok((rows, _)) => iter(rows.into_iter().map(Ok).collect::<Vec<_>>()),
+            Ok((rows, _)) => iter(rows.into_iter().map(|row| Ok(row.opened(MAX_PAYLOAD))).collect::<Vec<_>>()),
             Err(error) => iter(vec![Err(error)]),
         }))
     }

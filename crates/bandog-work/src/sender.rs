@@ -4,7 +4,7 @@ use std::{mem::take, sync::Arc, time::Duration};
 
 use bandog_core::{
     Error, ErrorKind, Moment, Result,
-    queues::{ElementId, NewElement, Push, Pushed},
+    queues::{ElementId, NewElement, Push, Pushed, envelope},
 };
 use tokio::{runtime::Handle, sync::oneshot};
 
@@ -25,11 +25,11 @@ const MAX_WAITING: usize = 64 << 20;
 /// `Misused`: one is too large, or there are too many.
 fn check(elements: &[NewElement]) -> Result<usize> {
     let bytes = elements.iter().map(|element| element.payload.len()).sum();
-    if let Some(large) = elements.iter().find(|element| element.payload.len() > MAX_PAYLOAD) {
+    let payload_len = |element: &NewElement| envelope::open(&element.payload).map_or(0, |(_, payload)| payload.len());
+    if let Some(large) = elements.iter().map(payload_len).find(|length| *length > MAX_PAYLOAD) {
         return Err(Error::misused(format!(
-            "the element has {} bytes, and a work queue takes at most {MAX_PAYLOAD}; keep large data elsewhere, and push \
-             its name",
-            large.payload.len()
+            "the element has {large} bytes, and a work queue takes at most {MAX_PAYLOAD}; keep large data elsewhere, and push \
+             its name"
         )));
     }
     if elements.len() > MAX_ELEMENTS || bytes > MAX_BYTES {

@@ -21,7 +21,7 @@ pub(crate) fn workers(workers: &[WorkerRow]) -> io::Result<()> {
     }
     let heads = ["WORKER", "PLACE", "SLOTS", "RUNNING", "DONE", "FAILED"].map(String::from);
     let line = |worker: &WorkerRow| {
-        let WorkerRow { id, place, slots, running, done, failed } = worker;
+        let WorkerRow { id, place, slots, running, done, failed, layout: _ } = worker;
         [worker_id(*id), escaped(place), slots.to_string(), running.to_string(), done.to_string(), failed.to_string()]
     };
     columns(&[heads].into_iter().chain(workers.iter().map(line)).collect::<Vec<_>>())

@@ -1,6 +1,6 @@
 //! One delivery: its command, and how the element is settled.
 
-use std::{future::pending, time::Instant};
+use std::{collections::BTreeMap, future::pending, time::Instant};
 
 use bandog::{ErrorKind, backend::Clock, work::Delivery};
 use tokio::{
@@ -152,17 +152,22 @@ impl Order<'_> {
             now + delivery.remaining() - grace.head_start
         };
         let (out, errors) = (Tail::default(), Tail::default());
+        let headers: BTreeMap<_, _> = delivery.headers().iter().collect();
+        let headers = (!headers.is_empty()).then(|| ("BANDOG_HEADERS", serde_json::json!(headers).to_string()));
         let kept = Kept {
             name: self.name,
             command: self.command,
             directory: None,
             variables: self.store.for_child().map(|url| (store::VARIABLE.to_owned(), url)).into_iter().collect(),
-            marks: vec![
+            marks: [
                 ("BANDOG_QUEUE", self.name.to_owned()),
                 ("BANDOG_ELEMENT", delivery.id().to_string()),
                 ("BANDOG_FENCE", delivery.fence().get().to_string()),
                 ("BANDOG_ATTEMPT", delivery.attempt().to_string()),
-            ],
+            ]
+            .into_iter()
+            .chain(headers)
+            .collect(),
             grace: grace.kill_after,
             input: Some(delivery),
             lease: Some(Lease { deadline: &deadline, check_interval: grace.check_interval / 2 }),

@@ -5,8 +5,8 @@ use std::{slice::from_ref, sync::Arc, time::Duration};
 use bandog_core::{
     Clock, Fence, Memory,
     queues::{
-        Change, Delivered, DeliveryId, ElementId, ElementRow, Extend, NewElement, OnceId, Phase, Priority, Push,
-        Queues, Settle, SettleEnd, Take, TakeId, When,
+        Change, Delivered, DeliveryId, ElementId, ElementRow, Extend, Headers, NewElement, OnceId, Phase, Priority,
+        Push, Queues, Settle, SettleEnd, Take, TakeId, When, envelope,
     },
     structures::Cursor,
 };
@@ -129,7 +129,11 @@ async fn assert_same_elements(real: &dyn Queues, model: &dyn Queues, queue: &ban
 
 fn random_element(random: &mut fastrand::Rng, known: &[ElementId]) -> NewElement {
     let id = new_id();
-    let mut element = NewElement::new(id, id.number.to_string().into_bytes());
+    let mut headers = Headers::default();
+    if random.u8(0..8) == 0 {
+        headers.set("trace", &"t".repeat(random.usize(0..1000))).expect("valid headers");
+    }
+    let mut element = NewElement::new(id, envelope::close(&headers, id.number.to_string().into_bytes()));
     if random.u8(0..3) == 0 {
         element.priority = Priority::new(random.u8(0..10)).expect("valid");
     }

@@ -275,8 +275,15 @@ pub async fn queues_can_be_listed<W: QueueWorld>(world: &W) {
 /// Law 368: the rows of workers are shown until their time ends. A store that counts workers counts these.
 pub async fn workers_are_shown_for_a_time<W: QueueWorld>(world: &W) {
     let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
-    let worker =
-        |id: u64, done: u64| WorkerRow { id, place: format!("host {id}/4711"), slots: 8, running: 2, done, failed: 1 };
+    let worker = |id: u64, done: u64| WorkerRow {
+        id,
+        place: format!("host {id}/4711 layout=x"),
+        slots: 8,
+        running: 2,
+        done,
+        failed: 1,
+        layout: 2,
+    };
     let first = ours.change(Change::Worker(worker(1, 10), HOUR)).await;
     let second = ours.change(Change::Worker(worker(u64::MAX, 10), HOUR)).await;
     let again = ours.change(Change::Worker(worker(1, 11), HOUR)).await;

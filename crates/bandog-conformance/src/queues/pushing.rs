@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use bandog_core::{
     Key,
-    queues::{NewElement, OnceId, Phase, Priority, Push, Pushed, When},
+    queues::{
+        Change, DeliveryId, Headers, LAYOUT, NewElement, OnceId, Phase, Priority, Push, Pushed, Settle, SettleEnd,
+        Settled, When, WorkerRow, envelope, envelope::MAX_ENVELOPE,
+    },
 };
+use bandog_testkit::eventually_async;
 use futures_util::future::join_all;
 
 use super::{
     QueueWorld,
-    kit::{HOUR, Program, SECOND, new, texts},
+    kit::{HOUR, Program, SECOND, SOON, new, texts},
 };
 
 /// Law 341: elements are delivered in the order of their pushes, each once, and the queues are separate.
@@ -60,6 +64,50 @@ pub async fn elements_of_any_bytes_are_delivered<W: QueueWorld>(world: &W) {
         let program = Program::named(world.queues(), name.as_str());
         let expected: Vec<_> = (0..500).map(|number| number.to_string()).collect();
         assert_eq!(texts(&program.take_all(1000).await), expected);
+    }
+}
+
+/// Law 387: what has headers is delivered as it was pushed, in each delivery, beside elements without. A queue that was empty
+/// goes on.
+pub async fn elements_keep_their_headers<W: QueueWorld>(world: &W) {
+    let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
+    let mut headers = Headers::default();
+    headers.set("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").expect("valid");
+    headers.set("long", &"v".repeat(4000)).expect("valid");
+    let with = |payload: &[u8]| NewElement { payload: envelope::close(&headers, payload.to_vec()), ..new("") };
+    let report = |layout| WorkerRow { id: 1, place: "host/1".into(), layout, ..WorkerRow::default() };
+    for round in 0..3 {
+        ours.push_texts(&["before"]).await;
+        let earlier = theirs.take_one().await;
+        let last = NewElement { priority: Priority::MAX, ..with(b"payload") };
+        let pushed = ours.push(last.clone()).await;
+        assert_eq!(ours.push(last.clone()).await, pushed, "repeated");
+        let keyed = with(&[0xff; 3]);
+        ours.push(NewElement { order_key: Some("key".into()), keep_result: Some(HOUR), ..keyed.clone() }).await;
+        ours.push_texts(&["plain"]).await;
+        let shown = theirs.store.find(&theirs.queue, &[pushed.id], 10 + MAX_ENVELOPE).await.expect("the element");
+        let shown = shown[0].clone().expect("it is there").opened(4);
+        assert_eq!((&shown.headers, &*shown.payload, shown.payload_len), (&headers, &b"payl"[..], 7));
+        let element = theirs.take_one().await;
+        assert_eq!(element.payload, last.payload);
+        assert_eq!(theirs.settle(&element, SettleEnd::Retry(Duration::ZERO, "again".into())).await, Settled::Applied);
+        let again = ours.take_soon().await;
+        assert_eq!((again.payload, again.attempt, again.error.as_deref()), (last.payload, 2, Some("again")));
+        let rest = theirs.take_all(10).await;
+        let payloads: Vec<_> = rest.iter().map(|element| element.payload.clone()).collect();
+        assert_eq!(payloads, [keyed.payload, b"plain".to_vec()]);
+        for element in rest.iter().chain([&earlier]) {
+            assert_eq!(theirs.done(element).await, Settled::Applied);
+        }
+        let settle =
+            [Settle { delivery: DeliveryId { id: again.id, fence: again.fence }, end: SettleEnd::Done(vec![1]) }];
+        let settled = async || ours.store.settle(&ours.queue, &settle).await.expect("an answer")[0] == Settled::Applied;
+        eventually_async(SOON, settled).await;
+        assert!(theirs.take_all(10).await.is_empty(), "round {round}");
+        let kept = theirs.store.find(&theirs.queue, &[keyed.id], 0).await.expect("the result");
+        assert_eq!(kept[0].as_ref().expect("it is kept").phase, Phase::Ended);
+        theirs.store.change(&theirs.queue, &Change::Worker(report(LAYOUT), HOUR)).await.expect("the report");
+        assert_eq!(theirs.store.status(&theirs.queue).await.expect("the status").workers, [report(LAYOUT)]);
     }
 }
 

@@ -120,7 +120,10 @@ pub struct OnceId {
 pub struct NewElement {
     /// Its id.
     pub id: ElementId,
-    /// The bytes for the worker.
+    /// The bytes for the worker, or an [envelope](super::envelope) with headers and them, which only [`envelope::is_envelope`]
+    /// tells apart.
+    ///
+    /// [`envelope::is_envelope`]: super::envelope::is_envelope
     pub payload: Bytes,
     /// When it becomes ready.
     pub when: When,

@@ -62,7 +62,7 @@ pub struct Delivered {
     pub fence: Fence,
     /// 1 for the first delivery.
     pub attempt: u32,
-    /// The bytes that were pushed.
+    /// [`NewElement::payload`](super::NewElement::payload).
     pub payload: Bytes,
     /// The time since the push.
     pub age: Duration,

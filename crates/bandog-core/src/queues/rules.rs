@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Change, Delivered, Element, ElementId, ElementRow, Extend, Extended, NewElement, Outcome, Phase, Pushed,
+    Change, Delivered, Element, ElementId, ElementRow, Extend, Extended, Headers, NewElement, Outcome, Phase, Pushed,
     QueueSettings, QueueStatus, Rate, Rows, Settle, SettleEnd, Settled, Take, Taken, When, read_worker_rows,
     rows::{Position, micros},
     write_worker_row,
@@ -450,6 +450,7 @@ fn find_one<R: Rows>(
         attempt: 0,
         fence: Fence::new(0),
         taker: None,
+        headers: Headers::default(),
         payload: Vec::new(),
         payload_len: 0,
         error: None,
@@ -481,6 +482,7 @@ fn row<R: Rows>(rows: &mut R, element: Element, payload: usize, now: Now) -> Res
         fence: element.fence,
         taker: element.taken_by.map(|take| take.taker),
         outcome: outcome.map(|error| Outcome::Failed(error.clone())),
+        headers: Headers::default(),
         payload: body.payload,
         payload_len,
         error: body.error,

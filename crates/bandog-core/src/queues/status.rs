@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
-use super::{ElementId, Outcome, Phase, Priority};
+use super::{ElementId, Headers, Outcome, Phase, Priority, envelope::open};
 use crate::{Error, ErrorKind, Fence, Result, structures::Bytes};
 
 /// A store may stop to count at this number of elements.
@@ -92,6 +92,8 @@ pub struct ElementRow {
     pub fence: Fence,
     /// The worker that has it: [`WorkerRow::id`].
     pub taker: Option<u64>,
+    /// Its headers: after [`ElementRow::opened`].
+    pub headers: Headers,
     /// The bytes that were pushed, or their beginning. Empty for a result.
     pub payload: Bytes,
     /// The number of bytes that were pushed, if bytes of the payload were asked for.
@@ -104,6 +106,21 @@ pub struct ElementRow {
     pub is_cancelled: bool,
     /// [`Phase::Ended`] and [`Phase::Dead`]: how it has ended. None also if the answer had no room for a result.
     pub outcome: Option<Outcome>,
+}
+
+impl ElementRow {
+    /// The row of a store, with the headers and at most this number of bytes of the payload, instead of an envelope. The store
+    /// must have been asked for [`MAX_ENVELOPE`](super::envelope::MAX_ENVELOPE) bytes more. A content that this program cannot open stays as it is.
+    pub fn opened(mut self, at_most: usize) -> Self {
+        if let Ok((headers, payload)) = open(&self.payload) {
+            let envelope = self.payload.len() - payload.len();
+            self.headers = headers;
+            self.payload.drain(..envelope);
+            self.payload_len = self.payload_len.saturating_sub(envelope);
+        }
+        self.payload.truncate(at_most);
+        self
+    }
 }
 
 /// A program that works on a queue.
@@ -121,12 +138,17 @@ pub struct WorkerRow {
     pub done: u64,
     /// The number of deliveries that have failed since its start.
     pub failed: u64,
+    /// The newest layout of elements that it knows: [`LAYOUT`](super::LAYOUT) of its version, and 1 for those that do not say it.
+    pub layout: u8,
 }
 
-/// The text of a worker in a store: fields with blanks between them, the place last.
+/// What is before the layout in the text of a worker. Programs that know the layout 1 only take it for a part of the place.
+const LAYOUT_MARK: &str = " layout=";
+
+/// The text of a worker in a store: fields with blanks between them, then the place, and the layout.
 pub fn write_worker_row(row: &WorkerRow) -> String {
-    let WorkerRow { id, place, slots, running, done, failed } = row;
-    format!("{id:016x} {slots} {running} {done} {failed} {place}")
+    let WorkerRow { id, place, slots, running, done, failed, layout } = row;
+    format!("{id:016x} {slots} {running} {done} {failed} {place}{LAYOUT_MARK}{layout}")
 }
 
 /// Reads the texts of workers. A text of another program is an error.
@@ -139,7 +161,9 @@ pub fn read_worker_rows<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<
 
 fn read_worker_row(text: &str) -> Result<WorkerRow> {
     let parse = || {
-        let mut parts = text.splitn(6, ' ');
+        let known = text.rsplit_once(LAYOUT_MARK).and_then(|(rest, layout)| Some((rest, layout.parse().ok()?)));
+        let (rest, layout) = known.unwrap_or((text, 1));
+        let mut parts = rest.splitn(6, ' ');
         Some(WorkerRow {
             id: u64::from_str_radix(parts.next()?, 16).ok()?,
             slots: parts.next()?.parse().ok()?,
@@ -147,6 +171,7 @@ fn read_worker_row(text: &str) -> Result<WorkerRow> {
             done: parts.next()?.parse().ok()?,
             failed: parts.next()?.parse().ok()?,
             place: parts.next()?.to_owned(),
+            layout,
         })
     };
     parse().ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is not a row of a worker")))

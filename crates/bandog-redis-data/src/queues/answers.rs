@@ -5,8 +5,8 @@ use std::time::Duration;
 use bandog_core::{
     Fence, Result,
     queues::{
-        Delivered, ElementId, ElementRow, Extended, MAX_COUNT, Outcome, Phase, Priority, Push, Pushed, QueueSettings,
-        QueueStatus, Rate, Settled, Taken, read_worker_rows,
+        Delivered, ElementId, ElementRow, Extended, Headers, MAX_COUNT, Outcome, Phase, Priority, Push, Pushed,
+        QueueSettings, QueueStatus, Rate, Settled, Taken, read_worker_rows,
     },
     structures::{Bytes, Cursor},
 };
@@ -174,6 +174,7 @@ fn row(
         attempt: state.attempt,
         fence: Fence::new(state.fence),
         taker: (state.phase == Phase::Taken).then_some(state.taker),
+        headers: Headers::default(),
         payload,
         payload_len,
         error,
@@ -204,6 +205,7 @@ fn ended(id: ElementId, result: &[u8], now: u64) -> Result<Option<ElementRow>> {
         attempt: 0,
         fence: Fence::new(0),
         taker: None,
+        headers: Headers::default(),
         payload: Bytes::new(),
         payload_len: 0,
         error: None,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bandog_core::{
     Error, Key, Result,
     queues::{
-        Change, ElementId, Extend, MAX_ORDER_KEY, NewElement, Phase, Push, Settle, SettleEnd, Take, When, rules,
-        write_worker_row,
+        Change, ElementId, Extend, MAX_ORDER_KEY, NewElement, Phase, Push, Settle, SettleEnd, Take, When,
+        envelope::is_envelope, rules, write_worker_row,
     },
 };
 use bandog_redis_net::Script;
@@ -24,7 +24,12 @@ fn call(script: &'static Script, queue: &Key, tries: u8) -> Command {
 /// # Errors
 /// `Misused`: a text is too long.
 pub(super) fn push(push: &Push, tries: u8) -> Result<Command> {
-    let mut command = call(&SCRIPTS.work_push, &push.queue, tries).arg(micros(rules::REMEMBER_PUSH));
+    let has_envelopes = push.elements.iter().any(|element| is_envelope(&element.payload));
+    let mut command = call(&SCRIPTS.work_push, &push.queue, tries);
+    if has_envelopes {
+        command = command.with_keys(names::newer_work(push.queue.as_str()));
+    }
+    command = command.arg(micros(rules::REMEMBER_PUSH)).arg(u8::from(has_envelopes));
     for element in &push.elements {
         let texts = element.order_key.iter().chain(element.once.iter().map(|once| &once.id));
         if texts.into_iter().any(|text| text.len() > MAX_ORDER_KEY) {

@@ -4,4 +4,5 @@ mod amounts;
 mod faults;
 mod idle;
 mod kit;
+mod layouts;
 mod rights;

@@ -5,7 +5,7 @@
 -- Result: of each the id, phase (5: it has ended), rank, time, attempt, fence, taker, whether it is cancelled, its key of
 -- order, payload (5: the result), error, progress, age, the time left, the length of the payload, and whether further elements
 -- follow.
-set @bandog_queue = (select number from bandog_work_queue where name = $1);
+set @bandog_queue = (select number from bandog_work_queues where name = $1);
 select straight_join lower(hex(e.id)), e.phase, 9 - e.priority, e.at, e.attempt, e.fence, e.taker, e.is_cancelled, e.order_key,
     case when row_number() over (order by e.id) = 1
         or sum(least(length(b.payload), $3)) over (order by e.id) <= $4 then left(b.payload, $3) else '' end,

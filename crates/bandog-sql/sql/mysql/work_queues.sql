@@ -5,4 +5,4 @@
 select q.name, q.is_paused or q.concurrency is not null or q.deliveries is not null
     or exists (select 1 from bandog_work e where e.queue = q.number)
     or exists (select 1 from bandog_work_kept k where k.queue = q.number)
-from bandog_work_queue q where q.name > $1 order by q.name limit $2
+from bandog_work_queues q where q.name > $1 order by q.name limit $2

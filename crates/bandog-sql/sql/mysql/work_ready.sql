@@ -6,7 +6,7 @@
 -- Result: of each the id, phase (5: it has ended), rank, time, attempt, fence, taker, whether it is cancelled, its key of
 -- order, payload (5: the result), error, progress, age, the time left, the length of the payload, and whether further elements
 -- follow.
-set @bandog_queue = (select number from bandog_work_queue where name = $1);
+set @bandog_queue = (select number from bandog_work_queues where name = $1);
 select id, phase, `rank`, at, attempt, fence, taker, is_cancelled, order_key, payload, error, progress, age, time_left, length,
     number = $5 or exceeds
 from (

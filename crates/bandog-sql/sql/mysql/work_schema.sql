@@ -4,7 +4,7 @@
 -- Result: none.
 
 -- The queues and their settings. A row stays when its queue is empty.
-create table if not exists bandog_work_queue (
+create table if not exists bandog_work_queues (
     number        int not null auto_increment primary key,
     name          varbinary(1024) not null,
     is_paused     boolean not null default false,
@@ -69,7 +69,7 @@ create table if not exists bandog_work_lock (
 ) engine = InnoDB row_format = dynamic default charset = utf8mb4 collate = utf8mb4_bin;
 
 -- Fails if a table of another program has one of these names.
-select number, name, is_paused, concurrency, deliveries, period_micros, next_delivery from bandog_work_queue where 1 = 0;
+select number, name, is_paused, concurrency, deliveries, period_micros, next_delivery from bandog_work_queues where 1 = 0;
 select queue, id, phase, line, priority, at, place, pushed, attempt, fence, taker, take_number, keep_result, before_id, waits_for,
     is_cancelled, order_key, order_at from bandog_work where 1 = 0;
 select queue, id, payload, error, progress from bandog_work_body where 1 = 0;
@@ -84,4 +84,4 @@ insert ignore into bandog_work_lock (number)
         (select 0 n union all select 1 union all select 2 union all select 3 union all select 4 union all select 5 union all
          select 6 union all select 7 union all select 8 union all select 9 union all select 10 union all select 11 union all
          select 12 union all select 13 union all select 14 union all select 15) b;
-insert ignore into bandog_meta (name, value) values ('work', '1')
+insert ignore into bandog_meta (name, value) values ('work', '2')

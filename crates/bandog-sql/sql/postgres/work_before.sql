@@ -12,7 +12,7 @@ with clock as materialized (
         phase = case when e.waits_for > d.number or e.order_key is not null then 2 when e.place > clock.now then 1 else 0 end,
         at = case when e.waits_for > d.number then e.at when e.order_key is not null then clock.now else e.place end
     from (select id::uuid as id, count(*)::int as number from unnest($2::text[]) id group by 1) d, clock
-    where e.queue = (select number from bandog_work_queue where name = $1::text) and e.id = any($2::text[]::uuid[])
+    where e.queue = (select number from bandog_work_queues where name = $1::text) and e.id = any($2::text[]::uuid[])
         and e.id = d.id and e.waits_for > 0
     returning e.phase
 )

@@ -5,7 +5,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), given as materialized (
     select id::uuid as id, error, channel from unnest($2::text[], $3::bytea[], $4::text[]) g (id, error, channel)
 ), dead as (

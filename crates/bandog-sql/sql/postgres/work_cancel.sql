@@ -3,4 +3,4 @@
 -- $2 ids
 -- Result: none.
 update bandog_work set is_cancelled = true
-where queue = (select number from bandog_work_queue where name = $1::text) and id = any($2::text[]::uuid[]) and phase = 3
+where queue = (select number from bandog_work_queues where name = $1::text) and id = any($2::text[]::uuid[]) and phase = 3

@@ -5,5 +5,5 @@
 -- Result: none.
 insert into bandog_work_kept (queue, kind, name, until, element)
 select q.number, 0, g.name, 0, g.element::uuid
-from bandog_work_queue q cross join unnest($2::text[], $3::text[]) g (name, element) where q.name = $1::text order by g.name
+from bandog_work_queues q cross join unnest($2::text[], $3::text[]) g (name, element) where q.name = $1::text order by g.name
 on conflict (queue, kind, name) do update set until = bandog_work_kept.until

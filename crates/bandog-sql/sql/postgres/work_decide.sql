@@ -7,7 +7,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), next as materialized (
     select n.id, k.fence from unnest($2::text[], $3::bigint[]) k (key, fence)
         cross join lateral (

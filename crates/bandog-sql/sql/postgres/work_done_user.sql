@@ -9,7 +9,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number, concurrency from bandog_work_queue where name = $1::text
+    select number, concurrency from bandog_work_queues where name = $1::text
 ), held as materialized (
     select e.id, e.fence, e.order_key, e.before, e.keep_result, e.phase from bandog_work e
     where e.queue = (select number from q) and e.id = $2::text::uuid and e.fence = $3::text::bigint for update

@@ -5,7 +5,7 @@
 -- $5 the lease in µs
 -- Result: the id of each delivery that is held, whether it is cancelled, and whether its lease is extended.
 with q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), given as materialized (
     select id::uuid as id, fence, progress from unnest($2::text[], $3::bigint[], $4::bytea[]) g (id, fence, progress)
 ), locked as materialized (

@@ -3,7 +3,7 @@
 -- $2 the phase
 -- Result: the ids.
 with q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), ready as (
     select id from bandog_work where queue::bigint = (select number from q) and phase = 0 and $2::bigint = 0
     order by rank, at, id limit 1000

@@ -8,7 +8,7 @@ with clock as materialized (
 ), removed as (
     delete from bandog_work_kept where ctid = any(array(
         select ctid from bandog_work_kept
-        where queue::bigint = (select number from bandog_work_queue where name = $1::text)
+        where queue::bigint = (select number from bandog_work_queues where name = $1::text)
             and until >= $2::bigint and until <= (select now from clock)
         order by until limit $3::bigint for update skip locked
     )) returning 1

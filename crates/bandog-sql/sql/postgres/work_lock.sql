@@ -5,7 +5,7 @@
 -- Result: for each locked element its id, phase, fence, attempt, whether it is cancelled, whether its time is over, its
 -- key of order, the element that waits for it, the key of that one, whether its result is kept.
 with q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), locked as materialized (
     select e.id, e.phase, e.fence, e.attempt, e.is_cancelled, e.at, e.order_key, e.before, e.keep_result from bandog_work e
     where e.queue = (select number from q) and e.id = any($2::text[]::uuid[]) order by e.id

@@ -4,5 +4,5 @@
 -- Result: rows without a meaning.
 select pg_advisory_xact_lock(hash)::text from (
     select distinct hashtextextended('bandog_work ' || q.number || ' ' || key, 0) as hash
-    from bandog_work_queue q cross join unnest($2::text[]) key where q.name = $1::text order by hash
+    from bandog_work_queues q cross join unnest($2::text[]) key where q.name = $1::text order by hash
 ) hashes

@@ -8,7 +8,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), e as materialized (
     select * from bandog_work where queue::bigint = (select number from q) and phase <> 0 and phase = $2::bigint::smallint
         and (at, id) > ($3::bigint, $4::text::uuid)

@@ -7,7 +7,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), e as materialized (
     select * from bandog_work where queue::bigint = (select number from q) and phase = 0
         and (rank, at, id) > ($2::bigint::smallint, $3::bigint, $4::text::uuid)

@@ -5,7 +5,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), removed as (
     delete from bandog_work e where e.queue = (select number from q) and e.id = any($2::text[]::uuid[])
     returning e.id, e.keep_result

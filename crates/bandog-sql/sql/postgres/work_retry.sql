@@ -7,7 +7,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), dead as materialized (
     select e.id, e.order_key, g.ord from bandog_work e
         join (select id::uuid as id, ord from unnest($2::text[]) with ordinality g (id, ord)) g on g.id = e.id

@@ -6,7 +6,7 @@
 -- $8 the channel of the queue
 -- Result: rows without a meaning.
 with changed as (
-    update bandog_work_queue set is_paused = coalesce($2::bool, is_paused),
+    update bandog_work_queues set is_paused = coalesce($2::bool, is_paused),
         concurrency = case when $3::bool then $4::bigint else concurrency end,
         deliveries = case when $5::bool then $6::bigint else deliveries end,
         period = case when $5::bool then $7::bigint else period end

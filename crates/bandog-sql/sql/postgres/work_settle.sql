@@ -9,7 +9,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number, concurrency from bandog_work_queue where name = $1::text
+    select number, concurrency from bandog_work_queues where name = $1::text
 ), acts as materialized (
     select g.ord, g.id, g.delay, g.body, g.channel, f.keep_result, f.is_awaited, case
         when f.id is null then case when exists (

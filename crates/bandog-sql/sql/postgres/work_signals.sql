@@ -2,7 +2,7 @@
 -- $1 the queue
 -- Result: the name of each signal, the key, the element that waits for a predecessor, the key of that one.
 with q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), found as materialized (
     select name, convert_from(content, 'UTF8') as key, element from bandog_work_kept
     where queue = (select number from q) and kind = 4 order by name limit 100 for update skip locked

@@ -5,7 +5,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select * from bandog_work_queue where name = $1::text
+    select * from bandog_work_queues where name = $1::text
 )
 select q.is_paused, q.concurrency, q.deliveries, q.period,
     (select count(*) from (select from bandog_work where queue::bigint = (select number from q) and phase = 0 limit 100000) e),

@@ -21,7 +21,7 @@ with clock as materialized (
         greatest((w.period + w.deliveries - greatest(w.deliveries / 50, 1)) / (w.deliveries - greatest(w.deliveries / 50, 1) + 1), 1)
             as pace,
         greatest(w.next_delivery - clock.now, 0) as ahead
-    from bandog_work_queue w, clock where w.name = $1::text
+    from bandog_work_queues w, clock where w.name = $1::text
 ), budget as materialized (
     select case when q.is_paused or q.is_limited and not $9::bool then 0 else greatest(0, least($2::bigint,
             case when q.concurrency is not null then q.concurrency - (select count(*) from (
@@ -57,7 +57,7 @@ with clock as materialized (
     where e.queue = (select number from q) and e.id = any(array(select id from chosen)) and e.id = c.id
     returning c.place, e.id, e.fence, e.attempt, clock.now - e.pushed as age, c.rank, c.at, c.payload, c.error
 ), paced as (
-    update bandog_work_queue w
+    update bandog_work_queues w
     set next_delivery = greatest(w.next_delivery, clock.now) + q.pace * (select count(*) from taken)
     from q, clock where w.number = (select number from q) and q.deliveries is not null and (select count(*) from taken) > 0
 )

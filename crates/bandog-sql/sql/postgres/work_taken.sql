@@ -7,7 +7,7 @@
 with clock as materialized (
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now
 ), q as materialized (
-    select number from bandog_work_queue where name = $1::text
+    select number from bandog_work_queues where name = $1::text
 ), found as materialized (
     select id, at, fence, attempt, pushed from bandog_work
     where queue::bigint = (select number from q) and phase = 3 and taker = $2::bigint and take = $3::bigint

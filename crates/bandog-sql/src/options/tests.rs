@@ -149,7 +149,7 @@ fn the_printed_schema_names_the_schema_and_the_user() {
     assert!(text.contains("set local search_path to \"locks_1\""), "{text}");
     assert!(
         text.contains(
-            "on bandog_meta, bandog_fence, bandog_lease, bandog_record, bandog_line, bandog_client, bandog_work_queue, \
+            "on bandog_meta, bandog_fence, bandog_lease, bandog_record, bandog_line, bandog_client, bandog_work_queues, \
              bandog_work, bandog_work_body, bandog_work_kept to \"o\"\"dd user\";"
         ),
         "{text}"

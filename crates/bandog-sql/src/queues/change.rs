@@ -78,7 +78,7 @@ struct Call<'c> {
 
 impl Call<'_> {
     async fn create(&self) -> Result<(), Fault> {
-        self.link.query(&self.context.work.shared.create, &[&self.queue.as_str()]).await.map(drop)
+        self.link.query(&self.context.work.of(self.link).shared.create, &[&self.queue.as_str()]).await.map(drop)
     }
 
     /// Changes the settings that are given.
@@ -105,14 +105,14 @@ impl Call<'_> {
             &period,
             &channel,
         ];
-        self.link.query(&self.context.work.postgres.settings, &parameters).await?;
+        self.link.query(&self.context.work.of(self.link).postgres.settings, &parameters).await?;
         Ok(0)
     }
 
     /// The first elements of a phase.
     async fn first(&self, phase: Phase) -> Result<Vec<ElementId>, Fault> {
         let parameters: [Parameter<'_>; 2] = [&self.queue.as_str(), &phase_number(phase)];
-        let rows = self.link.query(&self.context.work.postgres.first, &parameters).await?;
+        let rows = self.link.query(&self.context.work.of(self.link).postgres.first, &parameters).await?;
         rows.iter().map(|row| read_id(row.try_get(0)?)).collect()
     }
 
@@ -135,7 +135,7 @@ impl Call<'_> {
         let texts: Vec<_> = chosen.iter().map(|id| id_text(*id)).collect();
         let channel = Channel::of_queue(self.queue).to_string();
         let parameters: [Parameter<'_>; 3] = [&self.queue.as_str(), &texts, &channel];
-        let retry: [Statement<'_>; 1] = [(&self.context.work.postgres.retry, &parameters)];
+        let retry: [Statement<'_>; 1] = [(&self.context.work.of(self.link).postgres.retry, &parameters)];
         self.link.end(&retry).await?;
         Ok(chosen.len() as u64)
     }
@@ -147,7 +147,7 @@ impl Call<'_> {
         let cancelled: Vec<_> = taken.iter().map(|element| id_text(element.id)).collect();
         let cancel: [Parameter<'_>; 2] = [&self.queue.as_str(), &cancelled];
         if !cancelled.is_empty() {
-            self.link.query(&self.context.work.postgres.cancel, &cancel).await?;
+            self.link.query(&self.context.work.of(self.link).postgres.cancel, &cancel).await?;
         }
         locked::remove(self.link, self.context, self.queue, &others).await?;
         // An element that is taken stays, so it counts each time.
@@ -183,7 +183,7 @@ impl Call<'_> {
 
     async fn keep_worker(&self, worker: &WorkerRow, keep: i64) -> Result<u64, Fault> {
         self.create().await?;
-        let texts = &self.context.work.postgres;
+        let texts = &self.context.work.of(self.link).postgres;
         let queue = self.queue.as_str();
         self.link.query(&texts.forget, &[&queue, &0_i64, &MAX_OLD]).await?;
         let (id, text) = (format!("{:016x}", worker.id), write_worker_row(worker));

@@ -4,7 +4,9 @@ use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
 use bandog_core::{
     Error, Fence, Result,
-    queues::{Delivered, ElementId, ElementRow, MAX_PRIORITY, NewElement, Outcome, Phase, Priority, TakeId, When},
+    queues::{
+        Delivered, ElementId, ElementRow, Headers, MAX_PRIORITY, NewElement, Outcome, Phase, Priority, TakeId, When,
+    },
 };
 
 use super::time::micros;
@@ -204,6 +206,7 @@ pub(crate) fn read_element(row: &Row) -> Result<ElementRow, Fault> {
         attempt: number(row.try_get(4)?),
         fence: read_fence(row.try_get(5)?),
         taker: row.try_get::<Option<i64>>(6)?.map(i64::cast_unsigned),
+        headers: Headers::default(),
         payload,
         payload_len: usize::try_from(row.try_get::<i64>(14)?).unwrap_or(0),
         error,

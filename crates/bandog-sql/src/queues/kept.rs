@@ -16,7 +16,7 @@ pub(super) fn rows_of(push: &Push) -> usize {
 /// Removes what the queue need not keep any more, once in a while. `added`: the rows that may be added.
 pub(super) async fn forget(link: &Link, context: &Context, queue: &Key, added: usize) -> Result<(), Fault> {
     let Some((from, most)) = context.work.hints.change(queue, |hints| hints.forgets(added)) else { return Ok(()) };
-    let rows = link.query(&context.work.postgres.forget, &[&queue.as_str(), &from, &most]).await?;
+    let rows = link.query(&context.work.of(link).postgres.forget, &[&queue.as_str(), &from, &most]).await?;
     let row = rows.first().ok_or(Fault::Broken(None))?;
     let (now, removed): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     if removed < most {

@@ -86,7 +86,7 @@ impl Freed {
         queue: &Key,
         first: &[Statement<'_>],
     ) -> Result<Vec<Row>, Fault> {
-        let texts = &context.work.postgres;
+        let texts = &context.work.of(link).postgres;
         let makes_ready = !self.keys.is_empty() || !self.befores.is_empty();
         let _reset = makes_ready.then(|| context.work.hints.reset_after(queue));
         let (queue, channel) = (queue.as_str(), Channel::of_queue(queue).to_string());
@@ -109,7 +109,7 @@ impl Freed {
 pub(crate) async fn lock(link: &Link, context: &Context, queue: &Key, ids: &[ElementId]) -> Result<Vec<Locked>, Fault> {
     let ids: Vec<_> = ids.iter().map(|id| id_text(*id)).collect();
     let parameters: [Parameter<'_>; 2] = [&queue.as_str(), &ids];
-    let [rows] = link.begin_with(View::Latest, [(&context.work.postgres.lock, &parameters)]).await?;
+    let [rows] = link.begin_with(View::Latest, [(&context.work.of(link).postgres.lock, &parameters)]).await?;
     rows.iter().map(read).collect()
 }
 
@@ -120,7 +120,7 @@ pub(crate) async fn lock_all(
     queue: &Key,
     ids: &[ElementId],
 ) -> Result<Vec<Locked>, Fault> {
-    let (texts, ids) = (&context.work.postgres, ids.iter().map(|id| id_text(*id)).collect::<Vec<_>>());
+    let (texts, ids) = (&context.work.of(link).postgres, ids.iter().map(|id| id_text(*id)).collect::<Vec<_>>());
     let parameters: [Parameter<'_>; 2] = [&queue.as_str(), &ids];
     let statements: [Statement<'_>; 2] = [(&texts.wait, &parameters), (&texts.lock, &parameters)];
     let [_, rows] = link.begin_with(View::Latest, statements).await?;
@@ -148,7 +148,7 @@ pub(crate) async fn remove(link: &Link, context: &Context, queue: &Key, elements
     elements.iter().for_each(|element| freed.add_ended(element));
     let (ids, channels) = ids_and_channels(queue, elements);
     let parameters: [Parameter<'_>; 3] = [&queue.as_str(), &ids, &channels];
-    freed.end(link, context, queue, &[(&context.work.postgres.remove, &parameters)]).await.map(drop)
+    freed.end(link, context, queue, &[(&context.work.of(link).postgres.remove, &parameters)]).await.map(drop)
 }
 
 /// The ids of elements, and their channels for results.
@@ -159,7 +159,7 @@ pub(crate) fn ids_and_channels(queue: &Key, elements: &[&Locked]) -> (Vec<String
 
 /// Decides about the elements for which there are signals: at most 100.
 pub(crate) async fn apply_signals(link: &Link, context: &Context, queue: &Key) -> Result<(), Fault> {
-    let texts = &context.work.postgres;
+    let texts = &context.work.of(link).postgres;
     let parameters: [Parameter<'_>; 1] = [&queue.as_str()];
     let [rows] = link.begin_with(View::Latest, [(&texts.signals, &parameters)]).await?;
     let (mut freed, mut names) = (Freed::default(), Vec::new());

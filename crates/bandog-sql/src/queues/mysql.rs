@@ -50,7 +50,7 @@ async fn begin_or_create<'t, const N: usize>(
         if let Some(begun) = Transaction::begin(link, context, queue, locks_queue, first).await? {
             return Ok(begun);
         }
-        link.query(&context.work.shared.create, &[&queue.as_str()]).await?;
+        link.query(&context.work.of(link).shared.create, &[&queue.as_str()]).await?;
     }
     Err(Fault::Broken(None))
 }
@@ -61,7 +61,7 @@ pub(super) async fn push(link: &Link, context: &Context, push: &Push) -> Result<
     let id = id_bytes(first.id);
     let id = id.as_slice();
     let remember: [Parameter<'_>; 1] = [&id];
-    let first: [Statement<'_>; 1] = [(&context.work.mysql.remember, &remember)];
+    let first: [Statement<'_>; 1] = [(&context.work.of(link).mysql.remember, &remember)];
     let (mut transaction, [rows]) = begin_or_create(link, context, &push.queue, false, first).await?;
     transaction.view.known_push = !rows.first().ok_or(Fault::Broken(None))?.try_get::<bool>(0)?;
     transaction.find_old(context, super::kept::rows_of(push)).await?;
@@ -96,7 +96,7 @@ pub(super) async fn take(link: &Link, context: &Context, take: &Take) -> Result<
     if take.is_repeated {
         let ([taker, number], inline) = (take_numbers(take.id), inline_bytes(take));
         let of_take: [Parameter<'_>; 3] = [&taker, &number, &inline];
-        let first: [Statement<'_>; 1] = [(&context.work.mysql.taken, &of_take)];
+        let first: [Statement<'_>; 1] = [(&context.work.of(link).mysql.taken, &of_take)];
         let begun = Transaction::begin(link, context, &take.queue, false, first).await?;
         let Some((mut transaction, [rows])) = begun else { return Ok(taken) };
         let found = transaction.load(&rows)?;
@@ -141,7 +141,7 @@ async fn take_some(
     take: &Take,
     portion: &mut Portion,
 ) -> Result<Option<(Taken, bool)>, Fault> {
-    let (hints, texts) = (&context.work.hints, &context.work.mysql);
+    let (hints, texts) = (&context.work.hints, &context.work.of(link).mysql);
     let is_locked = hints.get(&take.queue).is_limited;
     let (at_most, [delayed, leased]) = (i64::from(take.at_most), [1_i64, 3]);
     // The rules subtract the elements that are woken.
@@ -219,7 +219,7 @@ async fn end_take(transaction: Transaction<'_>, mut taken: Taken) -> Result<Take
 
 /// Decides about the elements for which there are signals.
 async fn apply_signals(link: &Link, context: &Context, queue: &Key) -> Result<(), Fault> {
-    let first: [Statement<'_>; 1] = [(&context.work.mysql.signals, &[])];
+    let first: [Statement<'_>; 1] = [(&context.work.of(link).mysql.signals, &[])];
     let begun = Transaction::begin(link, context, queue, false, first).await?;
     let Some((mut transaction, [rows])) = begun else { return Ok(()) };
     let (mut keys, mut befores) = (BTreeSet::<Arc<str>>::new(), Vec::new());
@@ -252,7 +252,7 @@ pub(super) async fn extend(link: &Link, context: &Context, extend: &Extend) -> R
     let ids: Vec<_> = deliveries.iter().map(|(delivery, _)| id_bytes(delivery.id)).collect();
     let ids: Vec<&[u8]> = ids.iter().map(<[u8; 16]>::as_slice).collect();
     let of_ids: [Parameter<'_>; 1] = [&ids];
-    let texts = &context.work.mysql;
+    let texts = &context.work.of(link).mysql;
     let first: [Statement<'_>; 2] = [(&texts.free_by_id, &of_ids), (&texts.seen_by_id, &of_ids)];
     let begun = Transaction::begin(link, context, queue, false, first).await?;
     let Some((mut transaction, [free, seen])) = begun else { return Ok(lost) };
@@ -306,7 +306,7 @@ pub(super) async fn settle(
     let ids: Vec<&[u8]> = ids.iter().map(<[u8; 16]>::as_slice).collect();
     let of_ids: [Parameter<'_>; 1] = [&ids];
     let first: [Statement<'_>; 2] =
-        [(&context.work.mysql.free_by_id, &of_ids), (&context.work.mysql.seen_by_id, &of_ids)];
+        [(&context.work.of(link).mysql.free_by_id, &of_ids), (&context.work.of(link).mysql.seen_by_id, &of_ids)];
     let begun = Transaction::begin(link, context, queue, false, first).await?;
     let Some((mut transaction, [free, seen])) = begun else { return Ok(absent) };
     let seen = seen.iter().map(|row| read_id(row.try_get(0)?)).collect::<Result<BTreeSet<_>, _>>()?;

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Error, Result,
-    queues::{ElementId, NewElement, Push, Pushed},
+    queues::{ElementId, NewElement, Push, Pushed, envelope::is_envelope},
 };
 
 use super::{
@@ -35,6 +35,18 @@ impl Pushes {
         Self { pushes: pushes.to_vec(), answers: Arc::new(Mutex::new(answers)) }
     }
 
+    /// Refuses envelopes, if the tables cannot keep them.
+    async fn refuse_envelopes(&self, link: &Link, context: &Context) -> Result<(), Fault> {
+        let has_envelope = |push: &Push| push.elements.iter().any(|element| is_envelope(&element.payload));
+        let with_envelopes =
+            self.pushes.iter().zip(0..).filter(|(push, number)| !self.is_done(*number) && has_envelope(push));
+        let with_envelopes: Vec<usize> = with_envelopes.map(|(_, number)| number).collect();
+        if !with_envelopes.is_empty() && !tables::keep_envelopes(link, context).await? {
+            with_envelopes.into_iter().for_each(|number| self.set(number, Err(tables::too_old(context))));
+        }
+        Ok(())
+    }
+
     fn is_done(&self, number: usize) -> bool {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)[number].is_some()
     }
@@ -50,6 +62,7 @@ impl Query for Pushes {
 
     async fn run(&self, link: &Link, context: &Context) -> Result<(), Fault> {
         tables::ensure(link, context).await?;
+        self.refuse_envelopes(link, context).await?;
         let mut disturbed = None;
         for (push, number) in self.pushes.iter().zip(0..) {
             if self.is_done(number) {
@@ -58,6 +71,7 @@ impl Query for Pushes {
             match push_one(link, context, push).await {
                 Ok(pushed) => self.set(number, Ok(pushed)),
                 Err(fault) if fault.ends_session() => return Err(fault),
+                Err(fault) if tables::was_raised(link, context, &fault).await? => disturbed = Some(Fault::row_locked()),
                 Err(fault) if fault.is_lock_timeout() && has_once(push) => {
                     link.roll_back().await?;
                     self.set(number, Err(occupied(&context.options.store())));
@@ -91,7 +105,7 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
     if context.options.dialect == crate::options::Dialect::MySql {
         return super::mysql::push(link, context, push).await;
     }
-    let texts = &context.work.postgres;
+    let texts = &context.work.of(link).postgres;
     let queue = push.queue.as_str();
     let elements = distinct(&push.elements);
     if elements.is_empty() {
@@ -122,7 +136,7 @@ async fn push_one(link: &Link, context: &Context, push: &Push) -> Result<Vec<Pus
         };
         let first = rows.first().ok_or(Fault::Broken(None))?;
         if !first.try_get::<bool>(0)? {
-            link.query(&context.work.shared.create, &[&queue]).await?;
+            link.query(&context.work.of(link).shared.create, &[&queue]).await?;
             continue;
         }
         let winners = if first.try_get(1)? {

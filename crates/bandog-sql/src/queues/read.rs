@@ -30,7 +30,8 @@ impl Query for Find {
         tables::ensure(link, context).await?;
         let ids: Vec<_> = self.ids.iter().map(|id| id_text(*id)).collect();
         let [payload, portion] = [self.payload, PORTION].map(number);
-        let rows = link.query(&context.work.shared.find, &[&self.queue.as_str(), &ids, &payload, &portion]).await?;
+        let rows =
+            link.query(&context.work.of(link).shared.find, &[&self.queue.as_str(), &ids, &payload, &portion]).await?;
         let mut found = HashMap::new();
         for row in &rows {
             let element = read_element(row)?;
@@ -58,7 +59,7 @@ impl Query for Page {
             return Ok((Vec::new(), None));
         }
         tables::ensure(link, context).await?;
-        let texts = &context.work.shared;
+        let texts = &context.work.of(link).shared;
         let (priority, at, id) =
             read_cursor(&self.from).unwrap_or((MAX_PRIORITY, -1, ElementId { client: 0, number: 0 }));
         let (queue, rank, phase) = (self.queue.as_str(), i64::from(MAX_PRIORITY - priority), phase_number(self.phase));
@@ -102,10 +103,10 @@ impl Query for Status {
 
     async fn run(&self, link: &Link, context: &Context) -> Result<QueueStatus, Fault> {
         tables::ensure(link, context).await?;
-        let rows = link.query(&context.work.shared.status, &[&self.0.as_str()]).await?;
+        let rows = link.query(&context.work.of(link).shared.status, &[&self.0.as_str()]).await?;
         match rows.first() {
             Some(row) => {
-                let workers = link.query(&context.work.shared.workers, &[&self.0.as_str()]).await?;
+                let workers = link.query(&context.work.of(link).shared.workers, &[&self.0.as_str()]).await?;
                 read_status(row, &workers)
             }
             None => Ok(QueueStatus::default()),
@@ -115,7 +116,7 @@ impl Query for Status {
 
 /// The number of workers of a queue that have a free slot, at most 100.
 pub(super) async fn count_workers(link: &Link, context: &Context, queue: &Key) -> Result<u64, Fault> {
-    let rows = link.query(&context.work.shared.crowd, &[&queue.as_str()]).await?;
+    let rows = link.query(&context.work.of(link).shared.crowd, &[&queue.as_str()]).await?;
     let number: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
     Ok(u64::try_from(number).unwrap_or(0))
 }
@@ -159,7 +160,7 @@ impl Query for Names {
     async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
         tables::ensure(link, context).await?;
         let about = i64::try_from(self.about).unwrap_or(i64::MAX);
-        let rows = link.query(&context.work.shared.queues, &[&self.from.0, &about]).await?;
+        let rows = link.query(&context.work.of(link).shared.queues, &[&self.from.0, &about]).await?;
         let mut names = Vec::new();
         for row in &rows {
             let name: &str = row.try_get(0)?;

@@ -37,7 +37,7 @@ impl Query for Extension {
         let fences: Vec<_> = deliveries.iter().map(|(delivery, _)| fence_number(delivery.fence)).collect();
         let texts: Vec<_> = deliveries.iter().map(|(_, text)| text.as_ref().map(String::as_bytes)).collect();
         let parameters: [Parameter<'_>; 5] = [&queue.as_str(), &ids, &fences, &texts, &micros(*lease)];
-        let rows = link.query(&context.work.postgres.extend, &parameters).await?;
+        let rows = link.query(&context.work.of(link).postgres.extend, &parameters).await?;
         let mut held = HashMap::new();
         for row in &rows {
             let (is_cancelled, is_extended) = (row.try_get(1)?, row.try_get(2)?);
@@ -153,7 +153,7 @@ impl Settlement {
         let (freed, locked) = locked.unzip();
         let parameters: [Parameter<'_>; 9] =
             [&queue, &ids, &fences, &ends, &delays, &bodies, &channels, &channel, &locked];
-        let text = &context.work.postgres.settle;
+        let text = &context.work.of(link).postgres.settle;
         match freed {
             None => link.query(text, &parameters).await,
             Some(freed) => {

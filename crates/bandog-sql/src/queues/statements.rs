@@ -1,5 +1,7 @@
 //! The statements of work queues, without the comments at the beginning of their files.
 
+use bandog_core::queues::LAYOUT;
+
 use crate::{
     options::{Dialect, SqlOptions},
     statements::body,
@@ -15,9 +17,9 @@ macro_rules! texts {
         }
 
         impl $name {
-            /// The statements for tables whose names begin with `tables`.
-            pub(crate) fn named(tables: &str) -> Self {
-                let text = |file: &str| body(file).replace(SqlOptions::TABLES, tables);
+            /// The statements for tables of a layout whose names begin with `tables`.
+            fn named(tables: &str, layout: u8) -> Self {
+                let text = |file: &str| named(file, tables, layout);
                 Self { $($text: text(include_str!(concat!("../../sql/", $folder, "/work_", stringify!($text), ".sql"))),)+ }
             }
         }
@@ -34,9 +36,9 @@ macro_rules! shared {
         }
 
         impl Shared {
-            /// The statements for tables whose names begin with `tables`.
-            pub(crate) fn named(dialect: Dialect, tables: &str) -> Self {
-                let text = |file: &str| body(file).replace(SqlOptions::TABLES, tables);
+            /// The statements for tables of a layout whose names begin with `tables`.
+            pub(super) fn named(dialect: Dialect, tables: &str, layout: u8) -> Self {
+                let text = |file: &str| named(file, tables, layout);
                 match dialect {
                     Dialect::Postgres => Self {
                         $($text: text(include_str!(concat!("../../sql/postgres/work_", stringify!($text), ".sql"))),)+
@@ -62,6 +64,9 @@ shared! {
     workers,
     crowd,
     queues,
+    all_workers,
+    layout_2,
+    raised,
 }
 
 #[cfg(feature = "mysql")]
@@ -154,8 +159,8 @@ impl Postgres {
     }
 
     /// The statements, with that of a push filled in.
-    pub(crate) fn filled(tables: &str) -> Self {
-        let texts = Self::named(tables);
+    pub(super) fn filled(tables: &str, layout: u8) -> Self {
+        let texts = Self::named(tables, layout);
         // In a transaction of the user, the search path is not that of bandog.
         let qualified = |text: &str| text.replace(&format!(" {tables}work"), &format!(" $schema.{tables}work"));
         let (push, user) = (texts.own_push(), qualified(&texts.user_push()));
@@ -164,7 +169,22 @@ impl Postgres {
     }
 }
 
-/// The statements that create the tables.
+/// The statement in a file. The files have the names of the newest layout.
+fn named(file: &str, tables: &str, layout: u8) -> String {
+    let text =
+        if layout < 2 { body(file).replace("bandog_work_queues", "bandog_work_queue") } else { body(file).to_owned() };
+    text.replace(SqlOptions::TABLES, tables)
+}
+
+#[cfg(feature = "mysql")]
+impl MySql {
+    /// The statements.
+    pub(super) fn filled(tables: &str, layout: u8) -> Self {
+        Self::named(tables, layout)
+    }
+}
+
+/// The statements that create the tables of the newest layout.
 pub(crate) fn schema(dialect: Dialect, tables: &str) -> String {
-    Shared::named(dialect, tables).schema
+    Shared::named(dialect, tables, LAYOUT).schema
 }

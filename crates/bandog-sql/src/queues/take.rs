@@ -90,7 +90,7 @@ async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, 
         let [taker, number] = take_numbers(take.id);
         let (at_most, bytes) = (i64::from(take.at_most), i64::from(take.bytes));
         let of_take: [Parameter<'_>; 5] = [&take.queue.as_str(), &taker, &number, &at_most, &bytes];
-        let rows = link.query(&context.work.postgres.taken, &of_take).await?;
+        let rows = link.query(&context.work.of(link).postgres.taken, &of_take).await?;
         let mut others = Vec::new();
         for row in &rows {
             let delivered = read_delivered(row, 0)?;
@@ -156,7 +156,7 @@ async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, 
 
 /// Wakes elements and takes some, in one round trip.
 async fn round(link: &Link, context: &Context, take: &Take, scan: &Scan, taken: &mut Taken) -> Result<Round, Fault> {
-    let (texts, hints) = (&context.work.postgres, &context.work.hints);
+    let (texts, hints) = (&context.work.of(link).postgres, &context.work.hints);
     let queue = take.queue.as_str();
     let is_locked = hints.get(&take.queue).is_limited;
     let left = i64::from(take.at_most).saturating_sub(i64::try_from(taken.elements.len()).unwrap_or(i64::MAX));
@@ -260,6 +260,6 @@ async fn bury(link: &Link, context: &Context, take: &Take, ids: &[ElementId]) ->
     let errors: Vec<&[u8]> = errors.iter().map(Vec::as_slice).collect();
     let (ids, channels) = ids_and_channels(&take.queue, &dead);
     let parameters: [Parameter<'_>; 4] = [&take.queue.as_str(), &ids, &errors, &channels];
-    freed.end(link, context, &take.queue, &[(&context.work.postgres.bury, &parameters)]).await?;
+    freed.end(link, context, &take.queue, &[(&context.work.of(link).postgres.bury, &parameters)]).await?;
     Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
 }

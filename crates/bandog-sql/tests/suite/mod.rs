@@ -131,6 +131,8 @@ macro_rules! suite {
             #[tokio::test]
             fn rights_that_the_user_lacks_are_named();
             #[tokio::test]
+            fn older_tables_are_used_and_upgraded();
+            #[tokio::test]
             fn tables_that_are_gone_are_created_again();
             #[tokio::test]
             fn a_report_of_a_worker_counts_those_that_wait();

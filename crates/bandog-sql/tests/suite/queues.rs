@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bandog_core::{
     Backend, Error, ErrorKind, Inspect, Key, Level,
     queues::{
-        Change, DeliveryId, ElementId, Extend, Extended, NewElement, OnceId, Phase, Push, Pushed, Queues, Settle,
-        SettleEnd, Settled, Take, TakeId, Taken, WorkerRow,
+        Change, DeliveryId, ElementId, Extend, Extended, Headers, LAYOUT, NewElement, OnceId, Phase, Push, Pushed,
+        Queues, Settle, SettleEnd, Settled, Take, TakeId, Taken, WorkerRow, envelope,
     },
 };
 use bandog_sql::Sql;
@@ -92,6 +92,48 @@ pub(crate) async fn rights_that_the_user_lacks_are_named<D: Database>() {
     let findings = store.check().await.unwrap();
     let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
     assert!(rights.says.contains("bandog_work") && rights.level == Level::Danger, "{rights:?}");
+}
+
+/// Tables of the layout 1 are used as they are, until an operator upgrades them. A session that has found them goes on.
+pub(crate) async fn older_tables_are_used_and_upgraded<D: Database>() {
+    let place = Place::<D>::new();
+    let queue = Queue::at(&place.url());
+    queue.push(&[element(1)]).await.unwrap();
+    for statement in [
+        "drop table if exists bandog_work_queue",
+        "alter table bandog_work_queues rename to bandog_work_queue",
+        "update bandog_meta set value = '1' where name = 'work'",
+    ] {
+        place.sql(statement);
+    }
+    let (ours, theirs) = (Queue::at(&place.url()), Queue::at(&place.url()));
+    let mut headers = Headers::default();
+    headers.set("k", "v").unwrap();
+    let enveloped = |number| NewElement { payload: envelope::close(&headers, b"payload".to_vec()), ..element(number) };
+    assert!(ours.push(&[element(2)]).await.unwrap()[0].is_new);
+    assert_eq!(theirs.take(1, false).await.unwrap().elements.len(), 2);
+    let error = theirs.push(&[enveloped(3)]).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("doctor --upgrade"), "{error}");
+    let push = Push { queue: ours.name.clone(), elements: vec![enveloped(3)] };
+    assert_eq!(ours.store.push_sql(&push).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    let report =
+        |layout, keep| Change::Worker(WorkerRow { place: "web/1".into(), layout, ..WorkerRow::default() }, keep);
+    ours.store.change(&ours.name, &report(1, HOUR)).await.unwrap();
+    let operator = Queue::at(&place.server.administrator(&place.database));
+    let error = operator.store.upgrade().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("web/1"), "{error}");
+    ours.store.change(&ours.name, &report(2, HOUR)).await.unwrap();
+    assert_eq!(operator.store.upgrade().await.unwrap(), 1);
+    // This one has read the layout before.
+    assert!(ours.push(&[element(4), enveloped(5)]).await.unwrap()[0].is_new);
+    assert_eq!(ours.store.upgrade().await.unwrap(), LAYOUT);
+    let taken = theirs.take(2, false).await.unwrap().elements;
+    let payloads: Vec<_> = taken.iter().map(|element| envelope::opened(element.payload.clone()).unwrap()).collect();
+    assert_eq!(payloads, [(Headers::default(), b"4".to_vec()), (headers.clone(), b"payload".to_vec())]);
+    assert_eq!(ours.store.status(&ours.name).await.unwrap().count(Phase::Taken), 4);
+    // A program of the older version finds no column of the queues.
+    let older = "select count(*) from information_schema.columns where table_name = 'bandog_work_queue' and column_name = 'number'";
+    assert_eq!(place.sql(older).trim(), "0");
 }
 
 /// Tables that are gone are created again.

@@ -6,10 +6,10 @@ use std::{
 };
 
 use bandog_core::{
-    Key,
+    ErrorKind, Key, Pattern,
     queues::{
-        Delivered, DeliveryId, ElementId, Extend, Extended, NewElement, Phase, Push, Queues, Settle, SettleEnd,
-        Settled, Take, TakeId,
+        Change, Delivered, DeliveryId, ElementId, Extend, Extended, Headers, NewElement, Phase, Push, Queues, Settle,
+        SettleEnd, Settled, Take, TakeId, WorkerRow, envelope,
     },
 };
 
@@ -102,6 +102,46 @@ async fn operators_change_nothing() {
     assert_eq!(status.count(Phase::Taken), 1);
     let (rows, _) = after.elements(&queue(), Phase::Taken, &Default::default(), 10, 9).await.unwrap();
     assert_eq!(rows.len(), 1);
+}
+
+/// A file has the layout 2 from the first element with headers on, unless a worker of an older version is registered. Another
+/// process finds out.
+#[tokio::test]
+async fn a_file_changes_when_it_must() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let (ours, theirs) = (machine(&path, "boot", 0), machine(&path, "boot", 0));
+    let mut headers = Headers::default();
+    headers.set("k", "v").unwrap();
+    let element = |number, payload: Vec<u8>| NewElement::new(ElementId { client: 1, number }, payload);
+    let push = async |store: &Sqlite, number, payload: Vec<u8>| {
+        store.push(&[Push { queue: queue(), elements: vec![element(number, payload)] }]).await.remove(0)
+    };
+    let report = async |layout| {
+        let worker = WorkerRow { place: "web/1".into(), layout, ..WorkerRow::default() };
+        theirs.change(&queue(), &Change::Worker(worker, LEASE * 60)).await.unwrap();
+    };
+    push(&theirs, 1, b"a".to_vec()).await.unwrap();
+    let first = take(&theirs, 1).await.remove(0);
+    report(1).await;
+    let enveloped = || envelope::close(&headers, b"payload".to_vec());
+    let refused = push(&ours, 2, enveloped()).await.unwrap_err();
+    assert!(refused.kind() == ErrorKind::Unsupported && refused.to_string().contains("web/1"), "{refused}");
+    report(2).await;
+    push(&ours, 2, enveloped()).await.unwrap();
+    // This one has opened the file before.
+    let settle = Settle { delivery: first.delivery(), end: SettleEnd::Done(Vec::new()) };
+    assert_eq!(theirs.settle(&queue(), &[settle]).await.unwrap(), [Settled::Applied]);
+    assert_eq!(take(&theirs, 2).await.remove(0).payload, enveloped());
+    push(&theirs, 3, b"b".to_vec()).await.unwrap();
+    assert_eq!(take(&ours, 3).await.len(), 1);
+    let names = ours.queues(&Pattern::new("*"), &Default::default(), 10).await.unwrap().0;
+    assert_eq!(names, [queue()]);
+    // A program of an older version can read nothing.
+    let older = rusqlite::Connection::open(&path).unwrap();
+    let error = older.query_row(crate::sql::WORK_QUEUE, ["q"], |row| row.get::<_, i64>(0)).unwrap_err();
+    assert!(error.to_string().contains("the work queues have the layout 2: use a newer bandog"), "{error}");
+    assert!(older.execute(crate::sql::WORK_ADD_QUEUE, ["q2"]).is_err());
 }
 
 /// Elements of a queue that a statement does not need cost nothing.

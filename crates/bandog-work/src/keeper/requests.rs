@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use bandog_core::{
     Error, ErrorKind, Moment, Notifier, PORTION, Portion, Result, Subscription,
-    queues::{Bell, Change, DeliveryId, Extend, Extended, Settled, Take, TakeId, Taken, WorkerRow},
+    queues::{Bell, Change, DeliveryId, Extend, Extended, LAYOUT, Settled, Take, TakeId, Taken, WorkerRow},
 };
 
 use super::{
@@ -357,6 +357,7 @@ impl Keeper {
             running: u32::try_from(self.running.len()).unwrap_or(u32::MAX),
             done: self.done,
             failed: self.failed,
+            layout: LAYOUT,
         };
         let (queues, key, events) = (self.shared.queues.clone(), self.shared.key.clone(), self.events.clone());
         async move {

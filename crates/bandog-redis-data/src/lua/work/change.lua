@@ -77,6 +77,18 @@ else
     set_ttl(workers, ends)
     flush()
     forget(100)
+    -- Without elements, the queue has the layout 1 again: nothing of the newer one stays.
+    if layout == 2 and redis.call('EXISTS', elements) == 0 then
+        for number, older in ipairs({KEYS[5], KEYS[10], KEYS[13]}) do
+            if redis.call('EXISTS', KEYS[15 + number]) == 1 then
+                redis.call('RENAME', KEYS[15 + number], older)
+            else
+                redis.call('DEL', older)
+            end
+        end
+        redis.call('DEL', KEYS[15])
+        taken, expiry, idle = KEYS[5], KEYS[10], KEYS[13]
+    end
 end
 flush()
 notify()

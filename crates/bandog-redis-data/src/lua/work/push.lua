@@ -2,13 +2,39 @@
 --
 -- KEYS and ARGV[1]: see `rows`
 -- ARGV[2] the time for which the push is remembered
--- ARGV[3..] for each element its id, its payload, and its options: '' for none, or the priority, the time for which its
+-- ARGV[3] 1 if a payload is an envelope; then KEYS[16] to KEYS[18] are given
+-- ARGV[4..] for each element its id, its payload, and its options: '' for none, or the priority, the time for which its
 -- result is kept plus 1, the number of predecessors, the sort of the time and the time at which it becomes ready (0: now, 1:
 -- after, 2: at), the window of its own id, the lengths of this id and of the id of the element that waits for it, the two
 -- ids, and the key of order
--- Reply: for each element 1 if it is new, or the id of the one that was pushed before
-if not ARGV[3] then return {} end
-local is_repeated = redis.call('ZSCORE', expiry, 'p' .. ARGV[3]) ~= false
+-- Reply: for each element 1 if it is new, or the id of the one that was pushed before; or the error OLDWORKERS and the place of
+-- a worker that does not know envelopes: nothing was added
+if not ARGV[4] then return {} end
+
+-- Changes to the layout 2. Returns the place of a worker that does not know it, if there is one: then nothing is changed.
+local function raise()
+    local known = redis.call('ZRANGEBYSCORE', workers, '(' .. digits(now), '+inf', 'LIMIT', 0, 10000)
+    for at, id in ipairs(known) do known[at] = 'w' .. id end
+    for _, row in ipairs(fetch(kept, known)) do
+        local place = row and row:match('^%S+ %S+ %S+ %S+ %S+ (.*)$')
+        if place and tonumber(place:match(' layout=(%d+)$') or '1') < 2 then return place end
+    end
+    -- A server whose memory is full refuses a script that begins with a write that needs memory.
+    redis.call('SET', KEYS[15], '1', 'PX', 1000)
+    for number, older in ipairs({KEYS[5], KEYS[10], KEYS[13]}) do
+        if redis.call('EXISTS', older) == 1 then redis.call('RENAME', older, KEYS[15 + number]) end
+        redis.call('SET', older, 'the queue has elements of the layout 2: use a newer bandog')
+    end
+    redis.call('SET', KEYS[15], '2')
+    taken, expiry, idle = KEYS[16], KEYS[17], KEYS[18]
+    sets.t = taken
+end
+if ARGV[3] == '1' and layout == 1 then
+    local older = raise()
+    if older then return redis.error_reply('OLDWORKERS ' .. older) end
+end
+
+local is_repeated = redis.call('ZSCORE', expiry, 'p' .. ARGV[4]) ~= false
 local answers, is_ready = {}, false
 
 local function state_with(priority, keep_time, following, key)
@@ -32,7 +58,7 @@ local function read_used(id)
     return found
 end
 
-for at = 3, #ARGV, 3 do
+for at = 4, #ARGV, 3 do
     local id, options = ARGV[at], ARGV[at + 2]
     local answer = 1
     if options == '' then
@@ -74,7 +100,7 @@ for at = 3, #ARGV, 3 do
     end
     answers[#answers + 1] = answer
 end
-if not is_repeated then keep('p' .. ARGV[3], nil, after(now, ARGV[2])) end
+if not is_repeated then keep('p' .. ARGV[4], nil, after(now, ARGV[2])) end
 rings = is_ready
 flush()
 forget(math.max(100, 2 * #answers))

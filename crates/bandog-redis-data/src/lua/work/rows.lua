@@ -2,7 +2,7 @@
 -- few commands (`flush`).
 --
 -- KEYS[1] elements: a hash, id -> state, see `read_state`
--- KEYS[2] bodies: a hash, id -> payload, id .. ' e' -> error, id .. ' p' -> progress
+-- KEYS[2] bodies: a hash, id -> payload or envelope (`bandog_core::queues::envelope`), id .. ' e' -> error, id .. ' p' -> progress
 -- KEYS[3] ready: a sorted set with the score 0 of `ready_member`, which sort by their priority, time and id
 -- KEYS[4] delayed, KEYS[5] taken, KEYS[6] dead, KEYS[7] blocked: sorted sets of ids; the scores are `at`
 -- KEYS[8] order: a sorted set with the score 0, for each key of order: its length in a byte, the key, and '0' if an element
@@ -15,11 +15,17 @@
 -- KEYS[12] the last fence
 -- KEYS[13] idle: a sorted set of takers that want elements; the scores are the times of their last takes
 -- KEYS[14] workers: a sorted set of workers; the scores are the times until which they are shown
+-- KEYS[15] the layout: a string, '2' while the queue may have envelopes. Then `taken`, `expiry` and `idle` are KEYS[16] to
+-- KEYS[18], and the keys of the layout 1 have a text, so that the first command of a script of an older program fails.
 -- ARGV[1] the number of idle takers to which a message may be sent until one of them receives it
 --
+-- Reply of each script that does nothing because of the layout: the error LAYOUT and its number.
 -- All times are in microseconds. An id is the two numbers with 16 hexadecimal digits each, so ids sort as numbers do.
 local elements, bodies, ready, delayed, taken, dead, blocked, order, kept, expiry, settings, last_fence, idle, workers =
     unpack(KEYS)
+local layout = tonumber(redis.call('GET', KEYS[15]) or '1')
+if layout > 2 or layout == 2 and not KEYS[18] then return redis.error_reply('LAYOUT ' .. layout) end
+if layout == 2 then taken, expiry, idle = KEYS[16], KEYS[17], KEYS[18] end
 local sets = {r = ready, d = delayed, b = blocked, t = taken, x = dead}
 local now = micros()
 local IDLE_FOR = 2000000
@@ -230,7 +236,7 @@ end
 -- Sends what was noted to those that wait: results to their clients, and a wake-up to the idle taker that has asked last. A
 -- message that nobody receives goes to the next taker. Takers that have not asked for 2 s have gone.
 local function notify()
-    local channel = idle:sub(1, -5)
+    local channel = KEYS[13]:sub(1, -5)
     for client in pairs(result_clients) do redis.pcall('publish', channel .. 'results:' .. client, '') end
     for _ = 1, rings and tonumber(ARGV[1]) or 0 do
         local found = redis.call('ZREVRANGE', idle, 0, 0, 'WITHSCORES')

@@ -6,11 +6,17 @@ use bandog_core::{
 };
 
 use super::super::{elements::id_bytes, time::micros};
-use crate::{context::Context, fence, mysql::with_parameters, value::Parameter};
+use crate::{context::Context, fence, mysql::with_parameters, session::Link, value::Parameter};
 
 /// The statements that push. The elements are distinct, and there is at least one.
-pub(crate) fn push(context: &Context, queue: &Key, number: i64, elements: &[&NewElement]) -> Result<Vec<SqlStatement>> {
-    let texts = &context.work.mysql;
+pub(crate) fn push(
+    link: &Link,
+    context: &Context,
+    queue: &Key,
+    number: i64,
+    elements: &[&NewElement],
+) -> Result<Vec<SqlStatement>> {
+    let texts = &context.work.of(link).mysql;
     let store = fence::id(context)?;
     let ids: Vec<_> = elements.iter().map(|element| id_bytes(element.id)).collect();
     let ids: Vec<&[u8]> = ids.iter().map(<[u8; 16]>::as_slice).collect();
@@ -68,12 +74,13 @@ pub(crate) fn push(context: &Context, queue: &Key, number: i64, elements: &[&New
 
 /// The statements that settle a delivery as done.
 pub(crate) fn settle(
+    link: &Link,
     context: &Context,
     queue: &Key,
     number: i64,
     (id, fence, result): (&[u8], i64, &[u8]),
 ) -> Result<Vec<SqlStatement>> {
-    let texts = &context.work.mysql;
+    let texts = &context.work.of(link).mysql;
     let store = fence::id(context)?;
     let held: [Parameter<'_>; 4] = [&number, &id, &fence, &store];
     let keep: [Parameter<'_>; 3] = [&number, &id, &result];

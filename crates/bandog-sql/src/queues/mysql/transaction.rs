@@ -58,7 +58,7 @@ impl<'t> Transaction<'t> {
         locks_queue: bool,
         first: [Statement<'_>; N],
     ) -> Result<Option<(Self, [Vec<Row>; N])>, Fault> {
-        let texts = &context.work.mysql;
+        let texts = &context.work.of(link).mysql;
         let text = if locks_queue { &texts.lock_queue } else { &texts.queue };
         let parameters: [Parameter<'_>; 1] = [&queue.as_str()];
         let all: Vec<Statement<'_>> = [(text.as_str(), &parameters[..])].into_iter().chain(first).collect();

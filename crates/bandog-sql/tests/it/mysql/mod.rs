@@ -57,7 +57,7 @@ impl Database for MariaDb {
         "bandog_channel",
     ];
     const QUEUE_TABLES: &'static [&'static str] =
-        &["bandog_work", "bandog_work_body", "bandog_work_kept", "bandog_work_queue", "bandog_work_lock"];
+        &["bandog_work", "bandog_work_body", "bandog_work_kept", "bandog_work_queues", "bandog_work_lock"];
     const TABLE_SETS: [&'static str; 2] = ["tables=bandog_", "tables=shop_"];
     const FOREIGN_TABLE: [&'static str; 3] = [
         "create table oauth_client (id text, expires datetime); insert into oauth_client values ('a', '2000-01-01')",

@@ -36,7 +36,7 @@ impl Database for Postgres {
     const TABLES: &'static [&'static str] =
         &["bandog_meta", "bandog_fence", "bandog_lease", "bandog_record", "bandog_line", "bandog_client"];
     const QUEUE_TABLES: &'static [&'static str] =
-        &["bandog_work", "bandog_work_body", "bandog_work_kept", "bandog_work_queue"];
+        &["bandog_work", "bandog_work_body", "bandog_work_kept", "bandog_work_queues"];
     const TABLE_SETS: [&'static str; 2] = ["schema=bandog&tables=bandog_", "schema=shop&tables=bandog_"];
     const FOREIGN_TABLE: [&'static str; 3] = [
         "create schema shop authorization locks; set role locks;

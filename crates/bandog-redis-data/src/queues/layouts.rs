@@ -1,0 +1,79 @@
+//! The layouts of the elements of queues: see `lua/work/rows.lua`.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, PoisonError},
+};
+
+use bandog_core::{Error, ErrorKind, Key, Result, queues::LAYOUT};
+use bandog_redis_net::{Servers, refusal, slot};
+use redis::Value;
+
+use crate::{command::Command, names, objects, read};
+
+/// Maximum number of names that are remembered.
+const MAX_NAMES: usize = 10_000;
+/// The codes of the errors of scripts.
+const OTHER_LAYOUT: &str = "LAYOUT";
+const OLDER_WORKERS: &str = "OLDWORKERS";
+
+/// The queues that had the layout 2 when they were last used. Their scripts get the keys of both layouts, and read which one it is:
+/// so what this remembers saves a request, and is never wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Layouts(Mutex<HashSet<Key>>);
+
+impl Layouts {
+    /// The call with the keys that it needs.
+    ///
+    /// # Errors
+    /// `Misused`: the keys of the queue would be in several slots of a cluster.
+    pub(super) fn fit(&self, servers: &Servers, queue: &Key, call: Command) -> Result<Command> {
+        let name = queue.as_str();
+        if servers.is_cluster() {
+            let [first, second, ..] = names::work(name);
+            if slot(first.as_bytes()) != slot(second.as_bytes()) {
+                return Err(objects::several_slots());
+            }
+        }
+        let is_known = self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(queue);
+        Ok(if is_known && !has_all_keys(&call) { call.with_keys(names::newer_work(name)) } else { call })
+    }
+
+    /// Whether this is the reply to a call that lacks the keys of the layout of its queue.
+    pub(super) fn is_raised(&self, queue: &Key, reply: &Result<Value>) -> bool {
+        let Ok(Value::ServerError(error)) = reply else { return false };
+        let is_raised = error.code() == OTHER_LAYOUT && error.details() == Some("2");
+        if is_raised {
+            let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if names.len() >= MAX_NAMES {
+                names.clear();
+            }
+            names.insert(queue.clone());
+        }
+        is_raised
+    }
+}
+
+fn has_all_keys(call: &Command) -> bool {
+    call.key_count() > names::WORK_KEYS
+}
+
+/// The reply, unless it is an error.
+///
+/// # Errors
+/// `Unsupported`: the layout of the queue is newer than this program, or older than what it pushes.
+pub(super) fn checked(reply: Value) -> Result<Value> {
+    let Some(error) = refusal::server_error(&reply) else { return read::checked(reply) };
+    let details = error.details().unwrap_or_default();
+    let message = match error.code() {
+        OTHER_LAYOUT => format!(
+            "the queue has elements of the layout {details}, and this program knows the layout {LAYOUT}: use a newer bandog"
+        ),
+        OLDER_WORKERS => format!(
+            "the worker {details} is of an older version, which does not know the headers of elements, so nothing was pushed; \
+             stop the workers of older versions, and push again a minute later"
+        ),
+        _ => return read::checked(reply),
+    };
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
