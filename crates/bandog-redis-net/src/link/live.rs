@@ -9,9 +9,11 @@ use std::{
 };
 
 use bandog_core::{Error, Result};
+use futures_util::FutureExt;
 use redis::{Pipeline, Value, aio::MultiplexedConnection};
 use tokio::{sync::Notify, task::unconstrained};
 
+use super::arguments::{self, LongestArgument};
 use crate::{
     refusal,
     script::{ScriptForm, Scripts},
@@ -35,6 +37,8 @@ pub(super) struct LiveConnection {
     pub(super) given_up: Notify,
     /// Notified when the server has answered that it is a replica.
     pub(super) is_replica: Notify,
+    /// The longest argument that the server accepts.
+    pub(super) longest_argument: LongestArgument,
     /// The scripts that the connection loads.
     pub(super) scripts: Scripts,
     /// Whether scripts publish their messages with SPUBLISH.
@@ -60,8 +64,18 @@ impl LiveConnection {
         self.scripts.load(self.sharded)
     }
 
-    /// Sends a pipeline in the first poll, and waits for the answers.
+    /// Sends a pipeline in the first poll, and waits for the answers. A command that is more than the server accepts is refused:
+    /// its error is its answer. If it is not known whether the server accepts it, the pipeline is sent later.
     pub(super) async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
+        match arguments::may_be_too_long(pipe) {
+            // Boxed, so that the future of the usual case stays small.
+            true => self.send_long(pipe, deadline).boxed().await,
+            false => self.send_now(pipe, deadline).await,
+        }
+    }
+
+    /// Sends a pipeline in the first poll, whatever it contains, and waits for the answers.
+    pub(super) async fn send_now(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
         mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
         // Without `unconstrained`, a task that has used up the poll budget of Tokio would not send in its first poll.
