@@ -45,6 +45,8 @@ enum Way {
     Together,
     /// In a request of its own.
     Alone,
+    /// Directly before the next command, which is sent alone.
+    Before,
     /// Not at all. This is the reply.
     Refused(Value),
 }
@@ -65,7 +67,7 @@ impl LiveConnection {
             *known = self.ask(deadline).await?;
         }
         let commands: Vec<&Cmd> = pipe.cmd_iter().collect();
-        let ways: Vec<Way> = commands.iter().map(|command| known.way(command)).collect();
+        let ways = known.ways(&commands);
         if ways.iter().all(|way| matches!(way, Way::Together)) {
             drop(known);
             return self.send_now(pipe, deadline).await;
@@ -105,6 +107,19 @@ impl LiveConnection {
 }
 
 impl Known {
+    /// The ways of commands. ASKING goes with the command that follows it.
+    fn ways(self, commands: &[&Cmd]) -> Vec<Way> {
+        let mut ways: Vec<Way> = commands.iter().map(|command| self.way(command)).collect();
+        for at in (1..ways.len()).filter(|at| is_asking(commands[at - 1])) {
+            match ways[at] {
+                Way::Alone => ways[at - 1] = Way::Before,
+                Way::Refused(_) => ways[at - 1] = Way::Refused(Value::Okay),
+                Way::Together | Way::Before => {}
+            }
+        }
+        ways
+    }
+
     fn way(self, command: &Cmd) -> Way {
         let length = length(command);
         match self {
@@ -119,7 +134,7 @@ impl Known {
 impl Way {
     fn reply(&self) -> Option<Value> {
         match self {
-            Self::Together | Self::Alone => None,
+            Self::Together | Self::Alone | Self::Before => None,
             Self::Refused(reply) => Some(reply.clone()),
         }
     }
@@ -128,14 +143,14 @@ impl Way {
 /// The positions of the commands of each request, in their order.
 fn parts(ways: &[Way]) -> Vec<Vec<usize>> {
     let mut parts: Vec<Vec<usize>> = Vec::new();
-    let mut is_open = false;
+    let mut last = &Way::Alone;
     for (at, way) in ways.iter().enumerate() {
-        match (way, parts.last_mut().filter(|_| is_open)) {
-            (Way::Refused(_), _) => continue,
-            (Way::Together, Some(part)) => part.push(at),
-            (Way::Together | Way::Alone, _) => parts.push(vec![at]),
+        match (last, way, parts.last_mut()) {
+            (_, Way::Refused(_), _) => continue,
+            (Way::Together, Way::Together, Some(part)) | (Way::Before, Way::Alone, Some(part)) => part.push(at),
+            (_, Way::Together | Way::Alone | Way::Before, _) => parts.push(vec![at]),
         }
-        is_open = matches!(way, Way::Together);
+        last = way;
     }
     parts
 }
@@ -147,6 +162,10 @@ fn length(command: &Cmd) -> usize {
         _ => 0,
     };
     command.args_iter().map(length).max().unwrap_or(0)
+}
+
+fn is_asking(command: &Cmd) -> bool {
+    matches!(command.args_iter().next(), Some(Arg::Simple(b"ASKING")))
 }
 
 fn has_many(command: &Cmd) -> bool {

@@ -25,6 +25,14 @@ fn a_command_that_may_be_too_long_is_refused_or_sent_alone() {
 }
 
 #[test]
+fn asking_stays_directly_before_its_command() {
+    let (asking, long, short) = (redis::cmd("ASKING"), command(2 << 20), command(1));
+    let commands = [&asking, &short, &asking, &long, &asking, &short];
+    assert_eq!(parts(&Known::Accepted(ALWAYS_ACCEPTED).ways(&commands)), [vec![0, 1], vec![2, 3], vec![4, 5]]);
+    assert_eq!(parts(&Known::Limit(1 << 20, MAX_LENGTH).ways(&commands)), [vec![0, 1, 4, 5]]);
+}
+
+#[test]
 fn usual_commands_need_no_check() {
     let pipe = |command: Cmd| {
         let mut pipe = Pipeline::new();
