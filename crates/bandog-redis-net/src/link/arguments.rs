@@ -2,17 +2,9 @@
 //! succeed, and disturbs all others. It is refused here if the server says what it accepts. Otherwise each command with a long
 //! argument is sent alone, so that an error of the protocol is certainly the answer to it.
 
-use std::{sync::Arc, time::Instant};
-
-use bandog_core::{Error, Result};
 use redis::{Arg, Cmd, Pipeline, Value, parse_redis_value};
-use tokio::time::timeout_at;
 
-use super::live::LiveConnection;
-use crate::{
-    refusal,
-    reply::{list, text},
-};
+use crate::reply::{list, text};
 
 /// The setting that limits the length of an argument. Its lowest value is 1 MiB.
 const MAX_LENGTH: &str = "proto-max-bulk-len";
@@ -27,10 +19,11 @@ const MAX_NUMBER: usize = 1 << 20;
 
 /// What is known of the longest argument. Held by a call as long as its answer may say more.
 #[derive(Debug, Default)]
-pub(super) struct LongestArgument(tokio::sync::Mutex<Known>);
+pub(super) struct LongestArgument(pub(super) tokio::sync::Mutex<Known>);
 
+/// What the server has said of the longest argument.
 #[derive(Debug, Clone, Copy, Default)]
-enum Known {
+pub(super) enum Known {
     #[default]
     Nothing,
     /// The server accepts this length, and does not say whether it accepts more.
@@ -40,7 +33,7 @@ enum Known {
 }
 
 /// How a command is sent.
-enum Way {
+pub(super) enum Way {
     /// Together with others.
     Together,
     /// In a request of its own.
@@ -56,59 +49,27 @@ pub(super) fn may_be_too_long(pipe: &Pipeline) -> bool {
     pipe.cmd_iter().any(|command| length(command) > ALWAYS_ACCEPTED || has_many(command))
 }
 
-impl LiveConnection {
-    /// As [`LiveConnection::send`], for commands that might be more than the server accepts.
-    pub(super) async fn send_long(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
-        let late = |_| Error::unavailable("earlier requests with long arguments had no answer in time");
-        let mut known = timeout_at(deadline.into(), self.longest_argument.0.lock()).await.map_err(late)?;
-        let longest = pipe.cmd_iter().map(length).max().unwrap_or(0);
-        // A limit that has refused a command may be another one now.
-        if matches!(*known, Known::Nothing) || matches!(*known, Known::Limit(limit, _) if longest > limit) {
-            *known = self.ask(deadline).await?;
-        }
-        let commands: Vec<&Cmd> = pipe.cmd_iter().collect();
-        let ways = known.ways(&commands);
-        if ways.iter().all(|way| matches!(way, Way::Together)) {
-            drop(known);
-            return self.send_now(pipe, deadline).await;
-        }
-        let mut replies: Vec<Option<Value>> = ways.iter().map(Way::reply).collect();
-        for part in parts(&ways) {
-            let mut request = Pipeline::with_capacity(part.len());
-            part.iter().for_each(|at| _ = request.add_command(commands[*at].clone()));
-            let values = self.send_now(&request, deadline).await?;
-            let is_closed = values.iter().filter_map(refusal::server_error).any(refusal::is_too_long);
-            if let (Known::Accepted(accepted), false) = (&mut *known, is_closed) {
-                *accepted = part.iter().map(|at| length(commands[*at])).fold(*accepted, usize::max);
-            }
-            part.into_iter().zip(values).for_each(|(at, value)| replies[at] = Some(value));
-            if is_closed {
-                break;
-            }
-        }
-        Ok(replies.into_iter().map(|reply| reply.unwrap_or_else(not_sent)).collect())
+/// The commands that ask the server for its limits.
+pub(super) fn question() -> Pipeline {
+    let mut pipe = Pipeline::with_capacity(2);
+    for name in [MAX_LENGTH, MAX_BUFFER] {
+        pipe.cmd("CONFIG").arg("GET").arg(name);
     }
-
-    /// Asks the server for its limits.
-    async fn ask(self: &Arc<Self>, deadline: Instant) -> Result<Known> {
-        let mut pipe = Pipeline::with_capacity(2);
-        for name in [MAX_LENGTH, MAX_BUFFER] {
-            pipe.cmd("CONFIG").arg("GET").arg(name);
-        }
-        let values = self.send_now(&pipe, deadline).await.map_err(|error| {
-            Error::unavailable("Redis has not said in time which arguments it accepts").caused_by(error)
-        })?;
-        let [length, buffer] = [0, 1].map(|at| values.get(at).and_then(setting));
-        let limits =
-            [length.map(|length| (length, MAX_LENGTH)), buffer.map(|all| (all.saturating_sub(BESIDE), MAX_BUFFER))];
-        let lowest = limits.into_iter().flatten().min();
-        Ok(lowest.map_or(Known::Accepted(ALWAYS_ACCEPTED), |(limit, name)| Known::Limit(limit, name)))
-    }
+    pipe
 }
 
 impl Known {
+    /// Reads the replies to [`question`].
+    pub(super) fn read(replies: &[Value]) -> Self {
+        let [length, buffer] = [0, 1].map(|at| replies.get(at).and_then(setting));
+        let length = length.map(|length| (length, MAX_LENGTH));
+        let buffer = buffer.map(|all| (all.saturating_sub(BESIDE), MAX_BUFFER));
+        let lowest = [length, buffer].into_iter().flatten().min();
+        lowest.map_or(Self::Accepted(ALWAYS_ACCEPTED), |(limit, setting)| Self::Limit(limit, setting))
+    }
+
     /// The ways of commands. ASKING goes with the command that follows it.
-    fn ways(self, commands: &[&Cmd]) -> Vec<Way> {
+    pub(super) fn ways(self, commands: &[&Cmd]) -> Vec<Way> {
         let mut ways: Vec<Way> = commands.iter().map(|command| self.way(command)).collect();
         for at in (1..ways.len()).filter(|at| is_asking(commands[at - 1])) {
             match ways[at] {
@@ -132,7 +93,7 @@ impl Known {
 }
 
 impl Way {
-    fn reply(&self) -> Option<Value> {
+    pub(super) fn reply(&self) -> Option<Value> {
         match self {
             Self::Together | Self::Alone | Self::Before => None,
             Self::Refused(reply) => Some(reply.clone()),
@@ -141,7 +102,7 @@ impl Way {
 }
 
 /// The positions of the commands of each request, in their order.
-fn parts(ways: &[Way]) -> Vec<Vec<usize>> {
+pub(super) fn parts(ways: &[Way]) -> Vec<Vec<usize>> {
     let mut parts: Vec<Vec<usize>> = Vec::new();
     let mut last = &Way::Alone;
     for (at, way) in ways.iter().enumerate() {
@@ -156,7 +117,7 @@ fn parts(ways: &[Way]) -> Vec<Vec<usize>> {
 }
 
 /// The bytes of the longest argument.
-fn length(command: &Cmd) -> usize {
+pub(super) fn length(command: &Cmd) -> usize {
     let length = |arg| match arg {
         Arg::Simple(bytes) => <[u8]>::len(bytes),
         _ => 0,
@@ -191,7 +152,7 @@ fn too_long(length: usize, limit: usize, setting: &str) -> Value {
 }
 
 /// The reply to a command that was not sent.
-fn not_sent() -> Value {
+pub(super) fn not_sent() -> Value {
     error("UNSENT the server has closed the connection because of an earlier command, so this one was not sent")
 }
 

@@ -63,7 +63,10 @@ async fn a_value_that_is_too_long_is_refused_and_the_others_are_written() {
             Err(error) => assert_too_long(error),
         }
     }
-    assert_eq!([1, LIMIT, 2], [0, 2, 4].map(|at| server.cmd(&["STRLEN", &format!("v{at}")]).int() as usize));
+    assert_eq!(
+        [1, LIMIT, 2],
+        [0, 2, 4].map(|at| usize::try_from(server.cmd(&["STRLEN", &format!("v{at}")]).int()).unwrap())
+    );
     assert_eq!(connections(&server), before, "no connection was lost");
     // A limit that is another one now is found.
     server.cmd(&["CONFIG", "SET", "proto-max-bulk-len", &(4 * LIMIT).to_string()]);

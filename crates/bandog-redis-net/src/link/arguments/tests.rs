@@ -1,4 +1,5 @@
 use super::*;
+use crate::refusal;
 
 fn command(length: usize) -> Cmd {
     let mut command = redis::cmd("SET");
