@@ -2,6 +2,7 @@
 //!
 //! The tests of a backend implement [`ObjectWorld`], and call `bandog_conformance::object_conformance!(MyWorld)`.
 
+mod amounts;
 mod bits;
 mod caches;
 mod journals;
@@ -25,8 +26,8 @@ use bandog_core::{Key, structures::Structures};
 /// The laws, one function each.
 pub mod laws {
     pub use super::{
-        bits::*, caches::*, journals::*, lists::*, live::*, maps::*, model::*, sets::*, sorted::*, take::*, timed::*,
-        values::*, whole::*,
+        amounts::*, bits::*, caches::*, journals::*, lists::*, live::*, maps::*, model::*, sets::*, sorted::*, take::*,
+        timed::*, values::*, whole::*,
     };
 }
 
@@ -100,6 +101,8 @@ macro_rules! each_object_law {
             list_slices_and_trims list_pushes_once_with_an_id list_pages_contain_each_element
             sorted_set_orders_by_score sorted_set_ranks_from_both_ends sorted_set_ranges_of_scores_include_their_ends
             sorted_set_adds_to_scores sorted_set_keeps_infinite_scores_and_refuses_nan
+            pages_in_order_are_limited_in_bytes pages_without_an_order_are_limited_in_bytes
+            journal_ranges_are_limited_in_bytes next_elements_are_limited_in_bytes
             bits_are_set_and_counted bits_of_ranges bits_combine bit_fields_wrap_around
             bloom_filter_has_no_false_negatives bloom_filter_with_other_sizes_is_refused
             journal_appends_in_order journal_appends_once_with_an_id journal_trims group_gets_each_entry group_begins_where_asked

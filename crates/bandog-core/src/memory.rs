@@ -26,8 +26,8 @@ use self::{
 };
 use crate::{
     Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, IfUnused, Inspect, Key, Kind,
-    Latches, Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Profile, QuorumNode, Released, Renewal,
-    Reports, Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
+    Latches, Leases, LockState, Member, Moment, NamesPage, Notifier, Pattern, Portion, Profile, QuorumNode, Released,
+    Renewal, Reports, Result, Row, SqlDialect, SqlStatement, Step, Subscription, Usage, Verdict,
     leases::no_fence_sql,
     messages::{Channel, Channels, Messages, Sink},
     queues::Queues,
@@ -333,7 +333,7 @@ impl Structures for Memory {
         })
     }
 
-    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: Portion) -> Result<Page> {
         let (mut state, now) = self.state_and_time();
         state.objects.expire(now);
         objects::page(&state.objects, key, part, from, about, now)

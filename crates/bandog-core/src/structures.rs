@@ -33,7 +33,7 @@ pub use self::{
     terms::{Bytes, Once},
     timed::{EntryEvent, EntryEvents, Expiry, Life, TimedOp, Victim},
 };
-use crate::{Key, Notifier, Pattern, Result, Subscription};
+use crate::{Key, Notifier, Pattern, Portion, Result, Subscription};
 
 /// The position in a sequence of pages. The text belongs to the backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -126,13 +126,14 @@ pub trait Structures: Debug + Send + Sync + 'static {
     /// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): no answer.
     async fn run(&self, ops: &[Op]) -> Vec<Result<Reply>>;
 
-    /// A part of an object: about this number of items. An item of a map, a set or a multimap that exists during all pages is
+    /// A part of an object: about this number of items, and at most this number of bytes beside the first one. A store whose
+    /// cursor cannot stand between two items may exceed them by the items that it has at one place. An item of a map, a set or a multimap that exists during all pages is
     /// in at least one page, and may be in two. The pages of a list and of a sorted set are ranges of positions, so items
     /// are missing or come twice if others are inserted or removed before them meanwhile.
     ///
     /// # Errors
     /// As [`Structures::run`].
-    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page>;
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: Portion) -> Result<Page>;
 
     /// A page of the objects whose names match, for operators. The store examines about this number of names, whether they
     /// match or not, so the page may be empty although more pages follow. A cache may be on several pages, with a part of its

@@ -233,7 +233,7 @@ impl<K, V: Send + Sync + 'static, C: Codec> Cache<K, V, C> {
         let clear = |part| Op::new(self.key(), CacheOp::Clear { part });
         let ops: Vec<_> = (0..PARTS).map(clear).collect();
         let _forget = self.forget_copies();
-        let replies = self.shared.store.run(&ops, 0).await;
+        let replies = self.shared.store.run(&ops, &[]).await;
         replies.into_iter().try_for_each(|reply| reply.and_then(Reply::done)).map_err(|error| error.at(self.key()))
     }
 }
@@ -508,7 +508,7 @@ where
         })
     }
 
-    /// Removes entries, in one round trip to each server. No load that runs is written.
+    /// Removes entries, in one round trip to each server for each MiB of keys. No load that runs is written.
     ///
     /// # Errors
     /// As those of a [`Call`]. Other entries may have been removed.
@@ -522,11 +522,13 @@ where
         C::Keys: Encode<Q>,
     {
         let mut to = Writer::new(&self.shared.store);
-        let remove =
-            |key| to.write(&self.codec.keys(), key).map(|key| Op::new(self.key(), CacheOp::Remove(entry_key(key))));
-        let ops = keys.into_iter().map(remove).collect::<Result<Vec<_>>>().map_err(|error| error.at(self.key()))?;
+        let keys = keys.into_iter().map(|key| to.write(&self.codec.keys(), key)).collect::<Result<Vec<_>>>();
+        let keys = keys.map_err(|error| error.at(self.key()))?;
+        let bytes: Vec<_> = keys.iter().map(Vec::len).collect();
+        let remove = |key| Op::new(self.key(), CacheOp::Remove(entry_key(key)));
+        let ops: Vec<_> = keys.into_iter().map(remove).collect();
         let _forget = self.forget_copies();
-        let replies = self.shared.store.run(&ops, to.bytes()).await;
+        let replies = self.shared.store.run(&ops, &bytes).await;
         replies.into_iter().try_for_each(|reply| reply.and_then(Reply::done)).map_err(|error| error.at(self.key()))
     }
 }

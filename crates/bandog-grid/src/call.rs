@@ -120,7 +120,8 @@ fn set_once(action: &mut Action, id: Once) {
     *once = Some(id);
 }
 
-/// Calls that are sent in one round trip. Created by [`Grid::batch`](crate::Grid::batch).
+/// Calls that are sent in one round trip, or in several if they have more than 1 MiB. Created by
+/// [`Grid::batch`](crate::Grid::batch).
 ///
 /// Each call is atomic; the batch is not. Calls on the same object are applied in their order, and a failed call does not
 /// affect the others.
@@ -203,23 +204,24 @@ impl Batch {
     /// Sends all calls, and waits for their answers.
     ///
     /// # Errors
-    /// The first error of a call. All other calls have their answers nevertheless.
+    /// The first error of a call. All other calls have their answers nevertheless; but if a round trip has no answer, those of later
+    /// round trips are not sent.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, any of the writes might be applied nevertheless.
     pub async fn send(self) -> Result<()> {
         let mut first_error = self.known_error;
-        let (mut ops, mut waiting, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut ops, mut waiting, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         for mut sent in self.sent {
             if let Some(exact) = &sent.exact {
                 set_once(&mut sent.op.action, exact.once());
             }
-            bytes += sent.bytes;
+            bytes.push(sent.bytes);
             ops.push(*sent.op);
             waiting.push((sent.exact, sent.bytes, sent.give));
         }
         if let Some(store) = self.store.filter(|_| !ops.is_empty()) {
-            let replies = store.run(&ops, bytes).await;
+            let replies = store.run(&ops, &bytes).await;
             for ((op, reply), (exact, bytes, give)) in ops.iter().zip(replies).zip(waiting) {
                 let reply = match (&exact, reply) {
                     (Some(_), Err(error)) if error.is_retryable() => {

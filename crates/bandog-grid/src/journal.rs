@@ -8,7 +8,7 @@ use std::{
 
 use bandog_codec::{Codec, Decode, Encode};
 use bandog_core::{
-    Error, Result,
+    Error, Portions, Result,
     structures::{Action, EntryId, GroupName, GroupRow, JournalOp, Keep, Reply, Source, Start, TakeOp},
 };
 use futures_util::{
@@ -21,11 +21,9 @@ use crate::{
     call::Writer,
     map::count,
     object::{Object, decode, decode_all, handle},
+    pages::{PAGE, in_time},
     queue,
 };
-
-/// The number of entries of a page.
-const PAGE: u32 = 500;
 
 /// An entry of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,7 +166,7 @@ impl<T, C: Decode<T>> Journal<T, C> {
     /// The entries from one id to another, both included, but at most this number.
     pub fn range(&self, from: EntryId, to: EntryId, at_most: u32) -> Call<Vec<Entry<T>>> {
         let codec = self.codec.clone();
-        self.object.call(JournalOp::Range(from, to, at_most), move |reply| {
+        self.object.call(JournalOp::Range { from, to, at_most, bytes: u32::MAX }, move |reply| {
             reply.entries()?.into_iter().map(|(id, bytes)| Ok(Entry { id, value: decode(&codec, &bytes)? })).collect()
         })
     }
@@ -180,11 +178,17 @@ impl<T, C: Decode<T>> Journal<T, C> {
         T: Send + 'static,
     {
         let (object, codec) = (self.object.clone(), self.codec.clone());
-        let pages = unfold((object, Some(after)), |(object, after)| async move {
-            let range = JournalOp::Range(after?.next(), EntryId::MAX, PAGE);
-            let page = object.call(range, Reply::entries).await;
+        let pages = unfold((object, Some(after), Portions::default()), |(object, after, mut portions)| async move {
+            let from = after?.next();
+            let page = in_time(&mut portions, |portions| {
+                let (items, bytes) = portions.next(PAGE).left();
+                let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+                let range = JournalOp::Range { from, to: EntryId::MAX, at_most, bytes };
+                object.call(range, Reply::entries).into_future()
+            });
+            let page = page.await;
             let last = page.as_ref().ok().and_then(|page| page.last()).map(|(id, _)| *id);
-            Some((page, (object, last)))
+            Some((page, (object, last, portions)))
         });
         let key = self.object.key.clone();
         let entries = pages.flat_map(move |page| {
@@ -302,7 +306,7 @@ impl<T, C: Decode<T>> Group<T, C> {
     /// The next entries, at most this number. They stay where they are.
     pub fn peek(&self, at_most: u32) -> Call<Vec<T>> {
         let codec = self.codec.clone();
-        let op = Action::Take(TakeOp::Peek(self.source(), at_most));
+        let op = Action::Take(TakeOp::Peek { from: self.source(), skip: 0, at_most, bytes: u32::MAX });
         self.object.call(op, move |reply: Reply| decode_all(&codec, reply.list()?))
     }
 

@@ -15,13 +15,15 @@ mod lease;
 mod message;
 mod taker;
 
-use std::{borrow::Borrow, time::Duration};
+use std::{borrow::Borrow, collections::VecDeque, future::IntoFuture, time::Duration};
 
 use bandog_codec::{Codec, Decode, Encode};
 use bandog_core::{
-    Result,
+    Portions, Result,
     structures::{Action, End, ListOp, Reply, Source, TakeOp},
 };
+
+use futures_util::stream::{BoxStream, Stream, unfold};
 
 pub use self::lease::Taken;
 pub(crate) use self::{
@@ -31,7 +33,8 @@ pub(crate) use self::{
 use crate::{
     Call,
     map::count,
-    object::{decode, decode_all, handle},
+    object::{Object, decode, decode_all, handle},
+    pages::{PAGE, in_time},
 };
 
 /// Defines the methods that queues and deques share.
@@ -127,8 +130,18 @@ macro_rules! queue_methods {
             /// The next elements, at most this number. They stay where they are.
             pub fn peek(&self, at_most: u32) -> Call<Vec<T>> {
                 let codec = self.codec.clone();
-                let op = Action::Take(TakeOp::Peek(Source::List(End::Front), at_most));
-                self.object.call(op, move |reply: Reply| decode_all(&codec, reply.list()?))
+                let op = TakeOp::Peek { from: Source::List(End::Front), skip: 0, at_most, bytes: u32::MAX };
+                self.object.call(Action::Take(op), move |reply: Reply| decode_all(&codec, reply.list()?))
+            }
+
+            /// All elements that can be taken, in their order, in pages. They stay where they are. Elements that are taken or come
+            /// again meanwhile may cause others to be missing or to come twice. An element that cannot be read is one error.
+            pub fn stream(&self) -> impl Stream<Item = Result<T>> + Send + Unpin + use<T, C>
+            where
+                T: 'static,
+            {
+                let codec = self.codec.clone();
+                peeked(&self.object, move |element| decode(&codec, &element))
             }
 
             /// Takes out the first element.
@@ -245,6 +258,37 @@ handle! {
     /// # Ok(()) }
     /// ```
     Queue<T> { lease: Duration = DEFAULT_LEASE, is_exact: bool = false }
+}
+
+/// Reads the elements of a list that can be taken, in pages.
+fn peeked<T: 'static>(
+    object: &Object,
+    read: impl Fn(Vec<u8>) -> Result<T> + Send + 'static,
+) -> BoxStream<'static, Result<T>> {
+    let state = (object.clone(), VecDeque::new(), Some(0), Portions::default(), read);
+    Box::pin(unfold(state, |(object, mut elements, mut next, mut portions, read)| async move {
+        loop {
+            if let Some(element) = elements.pop_front() {
+                let element = read(element).map_err(|error| error.at(&object.key));
+                return Some((element, (object, elements, next, portions, read)));
+            }
+            let skip = next?;
+            let page = in_time(&mut portions, |portions| {
+                let (items, bytes) = portions.next(PAGE).left();
+                let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+                let peek = TakeOp::Peek { from: Source::List(End::Front), skip, at_most, bytes };
+                object.call(Action::Take(peek), Reply::list).into_future()
+            });
+            match page.await {
+                Ok(page) => {
+                    let number = u32::try_from(page.len()).unwrap_or(u32::MAX);
+                    next = skip.checked_add(number).filter(|_| number > 0);
+                    elements = page.into();
+                }
+                Err(error) => return Some((Err(error), (object, elements, None, portions, read))),
+            }
+        }
+    }))
 }
 
 /// Number of elements that `drain` takes out together.

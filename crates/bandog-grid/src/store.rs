@@ -12,7 +12,7 @@ use std::{
 };
 
 use bandog_core::{
-    ClientId, Clock, Error, ErrorKind, Key, Moment, OperationId, Result,
+    ClientId, Clock, Error, ErrorKind, Key, Moment, OperationId, PORTION, Portion, Portions, Result,
     messages::{Channel, Messages},
     structures::{Once, Op, Reply, Structures},
 };
@@ -114,15 +114,29 @@ impl Store {
         self.client.profile().request_timeout
     }
 
-    /// Applies operations with this number of bytes in one round trip.
-    pub(crate) async fn run(&self, ops: &[Op], bytes: usize) -> Vec<Result<Reply>> {
-        let admitted = match self.admit(ops.len(), bytes) {
+    /// Applies operations in their order, in one round trip for each portion of bytes. `bytes` are those of each operation; of
+    /// operations without content there may be none. After a round trip that may have been applied without an answer, the later
+    /// operations are not sent: the order would be lost.
+    pub(crate) async fn run(&self, ops: &[Op], bytes: &[usize]) -> Vec<Result<Reply>> {
+        let admitted = match self.admit(ops.len(), bytes.iter().sum()) {
             Ok(admitted) => admitted,
             Err(error) => return vec![Err(error); ops.len()],
         };
-        let mut replies = self.structures.run(ops).await;
+        let mut replies = Vec::with_capacity(ops.len());
+        let mut is_lost = false;
+        while replies.len() < ops.len() && !is_lost {
+            let mut portion = Portion::new(ops.len(), PORTION);
+            let from = replies.len();
+            let fits = |at: &usize| portion.takes(bytes.get(*at).copied().unwrap_or(0));
+            let part = &ops[from..][..(from..ops.len()).take_while(fits).count()];
+            let mut answers = self.structures.run(part).await;
+            answers.resize_with(part.len(), || Err(missing()));
+            is_lost = answers.iter().any(|answer| matches!(answer, Err(error) if error.maybe_applied()));
+            replies.extend(answers);
+        }
         drop(admitted);
-        replies.resize_with(ops.len(), || Err(missing()));
+        let unsent = || Err(Error::unavailable("an earlier part of the batch had no answer, so this one was not sent"));
+        replies.resize_with(ops.len(), unsent);
         replies
     }
 
@@ -231,7 +245,10 @@ impl Drop for Admitted {
 
 /// Operations that wait for the next round trip.
 #[derive(Debug, Default)]
-struct Shared(Mutex<Vec<SharedOp>>);
+struct Shared {
+    waiting: Mutex<Vec<SharedOp>>,
+    portions: Mutex<Portions>,
+}
 
 /// An operation that is sent together with others.
 #[derive(Debug)]
@@ -245,7 +262,11 @@ struct SharedOp {
 
 impl Shared {
     fn waiting(&self) -> MutexGuard<'_, Vec<SharedOp>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn portions(&self) -> MutexGuard<'_, Portions> {
+        self.portions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an operation. Returns whether it is the first one, for which the caller starts [`send_shared`].
@@ -280,18 +301,39 @@ impl Drop for Waiting {
     }
 }
 
-/// Sends the operations that wait, after the tasks that are ready have added theirs.
+/// Sends the operations that wait, after the tasks that are ready have added theirs. Each portion is a request of its own, so one
+/// that is too long for the wire fails alone.
 async fn send_shared(mut waiting: Waiting) {
     tokio::task::yield_now().await;
     let (store, taken) = (waiting.store.clone(), waiting.take());
     // A caller that has gone already does not need its operation.
     let wanted = taken.into_iter().filter(|operation| !operation.reply.is_closed());
-    let (ops, waiting): (Vec<Op>, Vec<_>) =
-        wanted.map(|SharedOp { op, reply, admitted }| (op, (reply, admitted))).unzip();
-    if ops.is_empty() {
-        return;
+    let mut wanted = wanted.peekable();
+    let mut requests = Vec::new();
+    while wanted.peek().is_some() {
+        let mut portion = store.shared.portions().next(store.limits.operations);
+        requests.push(send_portion(&store, {
+            let mut part = Vec::new();
+            while let Some(operation) = wanted.next_if(|next| portion.takes(next.admitted.bytes)) {
+                part.push(operation);
+            }
+            part
+        }));
     }
-    let mut replies = store.structures.run(&ops).await.into_iter();
+    futures_util::future::join_all(requests).await;
+}
+
+/// Sends operations in one round trip.
+async fn send_portion(store: &Store, part: Vec<SharedOp>) {
+    let (ops, waiting): (Vec<Op>, Vec<_>) =
+        part.into_iter().map(|SharedOp { op, reply, admitted }| (op, (reply, admitted))).unzip();
+    let replies = store.structures.run(&ops).await;
+    let is_lost = |reply: &Result<Reply>| matches!(reply, Err(error) if error.maybe_applied());
+    match replies.iter().any(is_lost) {
+        true => store.shared.portions().failed(),
+        false => store.shared.portions().answered(),
+    }
+    let mut replies = replies.into_iter();
     for (reply, admitted) in waiting {
         drop(admitted);
         let _ = reply.send(Some(replies.next().unwrap_or_else(|| Err(missing()))));

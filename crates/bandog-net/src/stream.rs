@@ -15,6 +15,7 @@ use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    time::{Sleep, sleep},
 };
 use tokio_rustls::client::TlsStream;
 
@@ -58,12 +59,36 @@ pub struct ServerStream<T> {
     socket: Socket,
     reset: Reset,
     tap: T,
+    /// The time until the error of a write is reported. None: at once.
+    read_on: Option<Duration>,
+    /// The end of that time, after a write has failed.
+    reading_on: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T: Tap> ServerStream<T> {
     /// Wraps a socket.
     pub fn new(socket: Socket, reset: Reset, tap: T) -> Self {
-        Self { socket, reset, tap }
+        Self { socket, reset, tap, read_on: None, reading_on: None }
+    }
+
+    /// Reports the error of a write only after this time. A server that closes a connection may have sent its reason before, and
+    /// a write may fail before the reason is read. The caller must read at the same time: the end of what is read ends the
+    /// connection earlier.
+    #[must_use]
+    pub fn reading_on(mut self, read_on: Duration) -> Self {
+        self.read_on = Some(read_on);
+        self
+    }
+
+    /// The result of a write, which is delayed if it is an error.
+    fn written<R>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        match (result, self.read_on) {
+            (Poll::Ready(Err(error)), Some(read_on)) => {
+                let end = self.reading_on.get_or_insert_with(|| Box::pin(sleep(read_on)));
+                end.as_mut().poll(cx).map(|()| Err(error))
+            }
+            (result, _) => result,
+        }
     }
 }
 
@@ -115,11 +140,13 @@ impl<T: Tap> AsyncRead for ServerStream<T> {
 
 impl<T: Tap> AsyncWrite for ServerStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        delegate!(&mut self.socket, stream => Pin::new(stream).poll_write(cx, buf))
+        let written = delegate!(&mut self.socket, stream => Pin::new(stream).poll_write(cx, buf));
+        self.written(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        delegate!(&mut self.socket, stream => Pin::new(stream).poll_flush(cx))
+        let flushed = delegate!(&mut self.socket, stream => Pin::new(stream).poll_flush(cx));
+        self.written(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -131,7 +158,8 @@ impl<T: Tap> AsyncWrite for ServerStream<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        delegate!(&mut self.socket, stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+        let written = delegate!(&mut self.socket, stream => Pin::new(stream).poll_write_vectored(cx, bufs));
+        self.written(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

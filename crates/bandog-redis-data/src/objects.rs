@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, Key, Notifier, Pattern, Result, Subscription,
+    Error, Key, Notifier, Pattern, Portion, Result, Subscription,
     structures::{
         Action, CacheChange, CacheChanges, Cursor, EntryEvents, EntryKey, MapChanges, ObjectRow, ObjectState, Op, Page,
         Part, Reply, Source, Structures,
@@ -110,7 +110,7 @@ impl Structures for RedisObjects {
         ops.iter().zip(&commands).map(answer).collect()
     }
 
-    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: Portion) -> Result<Page> {
         pages::page(&self.servers, key, part, from, about).await.map_err(|error| error.at(key))
     }
 

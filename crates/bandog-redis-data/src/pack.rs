@@ -2,7 +2,7 @@
 
 use bandog_codec::{hash, number, pack::LocalCacheMessage};
 use bandog_core::{
-    Error, ErrorKind, Key, Result,
+    Error, ErrorKind, Key, Portion, Result,
     structures::{
         Action, BeginWhen, BitCombine, BitsOp, BloomOp, BloomSizes, Bytes, CacheOp, Combine, CounterOp, End, EntryKey,
         Expiry, FieldOp, FillId, FloatOp, JournalOp, Keep, Life, ListOp, LiveIndex, MapOp, MultimapOp, NewEntry,
@@ -227,9 +227,16 @@ pub(crate) fn listen(name: &str) -> Command {
 }
 
 /// A page of the entries of a timed map.
-pub(crate) fn timed_page(name: &str, cursor: u64, about: usize) -> Command {
+pub(crate) fn timed_page(name: &str, from: u64, about: Portion) -> Command {
     let page = Command::script(&SCRIPTS.timed, names::timed(name)).arg("page").arg(names::tag(name));
-    page.args(["", ""]).arg(cursor).arg(about)
+    let (items, bytes) = about.left();
+    page.args(["", ""]).arg(from).arg(items.max(1)).arg(bytes)
+}
+
+/// A page of another object. `part`: see `page.lua`.
+pub(crate) fn page(name: &str, part: &str, from: u64, about: Portion) -> Command {
+    let (items, bytes) = about.left();
+    Command::script(&SCRIPTS.page, [name.to_owned()]).arg(part).arg(from).arg(items.max(1)).arg(bytes)
 }
 
 /// A timed map whose entries the server lets expire.
@@ -439,8 +446,11 @@ fn journal(name: &str, op: &JournalOp) -> Command {
         JournalOp::Append { entries, keep: kept, once } => {
             with_once(keep(call("append"), kept), once.as_ref()).args(entries)
         }
-        JournalOp::Range(from, to, at_most) => {
+        JournalOp::Range { from, to, at_most, bytes: u32::MAX } => {
             Command::of("XRANGE", name).arg(from.to_string()).arg(to.to_string()).arg("COUNT").arg(*at_most)
+        }
+        JournalOp::Range { from, to, at_most, bytes } => {
+            call("range").arg(from.to_string()).arg(to.to_string()).arg(*at_most).arg(*bytes)
         }
         JournalOp::Trim(kept) => keep(call("trim"), kept),
         JournalOp::Len => Command::of("XLEN", name),
@@ -483,7 +493,7 @@ fn take(name: &str, op: &TakeOp) -> Command {
         }
         TakeOp::Extend { from, ids, lease } => call("extend", keys(), from).arg(millis(*lease)).args(ids),
         TakeOp::Count(from) => call("count", keys(), from),
-        TakeOp::Peek(from, at_most) => call("peek", keys(), from).arg(*at_most),
+        TakeOp::Peek { from, skip, at_most, bytes } => call("peek", keys(), from).arg(*skip).arg(*at_most).arg(*bytes),
         TakeOp::MoveTo { from, to, at, at_most } => {
             let mut keys = keys();
             keys.push(to.to_string());

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bandog_core::{
-    ClientId, Error, Key, Pattern, Result,
+    ClientId, Error, Key, Pattern, Portion, Result,
     structures::{Cursor, ObjectRow, ObjectState, Page, Part, Structure, Values},
 };
 use bandog_redis_net::{Keys, Master, ScriptForm, Servers, redis_glob, slot};
-use redis::{Cmd, Pipeline, Value};
+use redis::{Pipeline, Value};
 
 use crate::{
     command::Command,
@@ -18,43 +18,29 @@ use crate::{
 };
 
 /// A page of an object. The cursor is that of Redis, or the number of elements on the earlier pages.
-pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
-    if part == Part::Live {
-        return live(servers, key, from, about).await;
-    }
-    let about = about.max(1);
-    let cursor: u64 = if from.0.is_empty() { 0 } else { from.0.parse().map_err(|_| bad_cursor())? };
-    let scan = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(cursor).arg("COUNT").arg(about).to_owned();
-    let (first, last) = (cursor, cursor.saturating_add(about as u64 - 1));
-    let range = |verb: &str| redis::cmd(verb).arg(key.as_str()).arg(first).arg(last).to_owned();
+pub(crate) async fn page(servers: &Servers, key: &Key, part: Part, from: &Cursor, about: Portion) -> Result<Page> {
+    let first: u64 =
+        if from.0.is_empty() || part == Part::Live { 0 } else { from.0.parse().map_err(|_| bad_cursor())? };
+    let page = |part| pack::page(key.as_str(), part, first, about);
     let command = match part {
-        Part::Entries | Part::Fields(_) => Some(scan("HSCAN")),
-        Part::Timed | Part::Live => None,
-        Part::Members => Some(scan("SSCAN")),
-        Part::Elements => Some(range("LRANGE")),
-        Part::Scored => Some(range("ZRANGE").arg("WITHSCORES").to_owned()),
+        Part::Live => return live(servers, key, from, about.left().0).await,
+        Part::Entries => page("entries"),
+        Part::Fields(_) => page("fields"),
+        Part::Timed => pack::timed_page(key.as_str(), first, about),
+        Part::Members => page("members"),
+        Part::Elements => page("elements"),
+        Part::Scored => page("scored"),
     };
-    let reply = match command {
-        Some(command) => one(servers, key, command).await?,
-        None => call(servers, &[pack::timed_page(key.as_str(), cursor, about)]).await?.pop().unwrap_or(Value::Nil),
-    };
-    let position = |items: usize| (items == about).then(|| Cursor((cursor + items as u64).to_string()));
+    let reply = call(servers, &[command]).await?.pop().unwrap_or(Value::Nil);
+    let Ok([next, items]) = <[Value; 2]>::try_from(read::each(reply)?) else { return Err(read::unexpected()) };
+    let next = String::from_utf8(read::bytes(next)?).map_err(|_| bad_cursor())?;
+    let next = (next != "0").then_some(Cursor(next));
     if let Part::Scored = part {
-        let (items, scores): (Vec<_>, Vec<_>) = read::scored(reply)?.into_iter().unzip();
-        return Ok(Page { next: position(items.len()), items, scores });
+        let (items, scores): (Vec<_>, Vec<_>) = read::scored(items)?.into_iter().unzip();
+        return Ok(Page { items, scores, next });
     }
-    let values = read::each(reply)?;
-    if let Part::Elements = part {
-        let items = values.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
-        return Ok(Page { next: position(items.len()), items, scores: Vec::new() });
-    }
-    let Ok([cursor, values]) = <[Value; 2]>::try_from(values) else { return Err(read::unexpected()) };
-    let cursor = String::from_utf8(read::bytes(cursor)?).map_err(|_| bad_cursor())?;
-    let mut items = read::each(values)?.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
-    if let Part::Fields(_) = part {
-        items = items.into_iter().step_by(2).collect();
-    }
-    Ok(Page { items, scores: Vec::new(), next: (cursor != "0").then_some(Cursor(cursor)) })
+    let items = read::each(items)?.into_iter().map(read::bytes).collect::<Result<Vec<_>>>()?;
+    Ok(Page { items, scores: Vec::new(), next })
 }
 
 /// A page of the names of the live objects of a class.
@@ -81,14 +67,6 @@ fn escaped(text: &str) -> String {
         _ => String::from(letter),
     };
     text.chars().map(escape).collect()
-}
-
-/// The reply to one command with this key.
-async fn one(servers: &Servers, key: &Key, command: Cmd) -> Result<Value> {
-    let mut pipe = Pipeline::with_capacity(1);
-    pipe.add_command(command);
-    let reply = servers.call(Keys::FirstArguments, pipe).await?.into_iter().next().unwrap_or(Value::Nil);
-    read::checked(reply).map_err(|error| error.at(key))
 }
 
 fn bad_cursor() -> Error {

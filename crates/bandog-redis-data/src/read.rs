@@ -137,7 +137,7 @@ fn journal(op: &JournalOp, value: Value) -> Result<Reply> {
             id => entry_id(id).map(|id| vec![id]),
         }
         .map(Reply::EntryIds),
-        JournalOp::Range(..) => each(value)?.into_iter().map(entry).collect::<Result<_>>().map(Reply::Entries),
+        JournalOp::Range { .. } => each(value)?.into_iter().map(entry).collect::<Result<_>>().map(Reply::Entries),
         JournalOp::Trim(_) | JournalOp::Len => int(&value).map(Reply::Int),
         JournalOp::OpenGroup(..) | JournalOp::RemoveGroup(_) => flag(&value),
         JournalOp::Groups => each(value)?.into_iter().map(group).collect::<Result<_>>().map(Reply::Groups),
@@ -159,7 +159,7 @@ fn elements(op: &TakeOp, value: Value) -> Result<Reply> {
             [ready, taken] => Ok(Reply::Queue { ready: unsigned(ready)?, taken: unsigned(taken)? }),
             _ => Err(unexpected()),
         },
-        TakeOp::Peek(..) => list(value),
+        TakeOp::Peek { .. } => list(value),
         TakeOp::MoveTo { .. } => int(&value).map(Reply::Int),
     }
 }

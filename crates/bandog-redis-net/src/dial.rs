@@ -34,6 +34,9 @@ const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
 /// If a TLS handshake takes longer than this, the client doubts that the server speaks TLS, and probes whether Redis
 /// listens there without TLS.
 const TLS_SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time for which the answers on a connection are read after a write has failed. The last one may be the reason why the server has
+/// closed the connection.
+const READ_ON: Duration = Duration::from_millis(100);
 /// The name of each connection, for operators.
 const CLIENT_NAME: &str = "bandog";
 
@@ -101,7 +104,7 @@ async fn connect(
     let credentials = options.login.credentials(limit).await?;
     let socket = reach(options, peer, probes).await?;
     let reset = Reset::default();
-    let stream = ServerStream::new(socket, reset.clone(), peer.clone());
+    let stream = ServerStream::new(socket, reset.clone(), peer.clone()).reading_on(READ_ON);
     let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(options.timeout));
     if let Some(pushes) = pushes {
         config = config.set_push_sender(pushes);

@@ -1,5 +1,6 @@
 //! The connection for commands. The first call opens it. After it breaks, a task opens it again.
 
+mod arguments;
 mod live;
 mod sent;
 #[cfg(test)]
@@ -29,7 +30,7 @@ use tokio::{
     time::{sleep_until, timeout, timeout_at},
 };
 
-use self::{live::LiveConnection, sent::Sent};
+use self::{arguments::LongestArgument, live::LiveConnection, sent::Sent};
 use crate::{
     dial::{Connection, TlsProbeBudget},
     dialler::Dialler,
@@ -300,6 +301,7 @@ impl SharedLink {
             unanswered: AtomicU32::new(0),
             given_up: Notify::new(),
             is_replica: Notify::new(),
+            longest_argument: LongestArgument::default(),
             scripts: self.scripts.clone(),
             sharded: self.dialler.options.sharded,
             in_cluster: self.dialler.options.in_cluster,

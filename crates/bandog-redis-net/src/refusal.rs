@@ -116,6 +116,11 @@ pub fn is_replica(reply: &Value) -> bool {
     }
 }
 
+/// Whether a command is more than the server accepts: it was not sent, or the server has closed the connection. It did nothing.
+pub fn is_too_long(error: &ServerError) -> bool {
+    error.code() == "TOOLONG" || TOO_LONG_TEXTS.iter().any(|text| details(error).starts_with(text))
+}
+
 /// Whether the server does not know this command.
 pub fn is_unknown_command(error: &ServerError, command: &str) -> bool {
     code(error) == "UNKNOWN" && is_command_refused(&Value::ServerError(error.clone()), command)
@@ -171,6 +176,12 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "NOREPLICAS" => (Unavailable, "Redis has fewer replicas than it needs to accept writes"),
         "MISCONF" => (Unavailable, "Redis cannot write its data to disk, and accepts no writes until it can"),
         "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
+        "ERR" if details(error).starts_with(TOO_LONG_TEXTS[0]) => (Misused, ARGUMENT_TOO_LONG),
+        "ERR" if details(error).starts_with(TOO_LONG_TEXTS[1]) => {
+            (Misused, "the command has more arguments than this server accepts: 1,048,576 before Redis 7")
+        }
+        "TOOLONG" => (Misused, details(error)),
+        "UNSENT" => (Unavailable, details(error)),
         "UNKNOWN" if names_command(details(error), "EVAL") || names_command(details(error), "EVALSHA") => {
             (Denied, NO_SCRIPTS)
         }
@@ -222,6 +233,13 @@ const NO_SCRIPTS: &str = "this server cannot run scripts, which every client nee
 /// The message for a server that does not know the first commands that the nodes of a quorum or of a cluster get.
 const NO_DATA: &str = "this server does not know a command that every client needs; if it is a sentinel, name the servers \
                        themselves in the URL, or write redis+sentinel://HOST:PORT/MASTER";
+
+/// The texts for a command with an argument that is too long, and with too many arguments.
+const TOO_LONG_TEXTS: [&str; 2] = ["Protocol error: invalid bulk length", "Protocol error: invalid multibulk length"];
+
+/// The message for an argument that is too long.
+const ARGUMENT_TOO_LONG: &str = "an argument of the command has more bytes than this server accepts, because of its setting \
+                                 proto-max-bulk-len; raise it, or keep large data elsewhere";
 
 /// The texts for a right that is missing inside a script. Redis up to 7.0 sends the first text. Redis 7.2, Redis 8 and
 /// Valkey send the second.

@@ -82,6 +82,7 @@ impl Redis {
             let of_server = [
                 vec![settings.version(), settings.eviction(), settings.persistence()],
                 settings.field_ttl().into_iter().collect(),
+                settings.arguments().into_iter().collect(),
                 settings.replication(self.servers.options()),
                 self.topology(master.link(), &settings).await,
                 settings.coverage().filter(|_| in_cluster).into_iter().collect(),

@@ -229,9 +229,11 @@ impl PendingReplies {
                     self.each[position] = Some(Ok(reply));
                 }
             }
-            // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each item is
-            // sent again alone.
-            Value::ServerError(error) if positions.len() > 1 && refusal::is_out_of_reach(&error) => {
+            // If the user lacks the right for one key, or one item is too long, the whole call is refused before it runs. So
+            // each item is sent again alone.
+            Value::ServerError(error)
+                if positions.len() > 1 && (refusal::is_out_of_reach(&error) || refusal::is_too_long(&error)) =>
+            {
                 return positions.map(|position| position..position + 1).collect();
             }
             Value::ServerError(error) => self.fail(positions, &refusal::refused(&error)),

@@ -2,7 +2,8 @@
 
 use bandog_core::{Error, ErrorKind::Denied, Family, Key};
 pub(crate) use bandog_redis_net::refusal::{
-    is_denied, is_lasting, is_no_script, is_out_of_reach, is_wrong_type, server_error, server_text, unexpected_reply,
+    is_denied, is_lasting, is_no_script, is_out_of_reach, is_too_long, is_wrong_type, server_error, server_text,
+    unexpected_reply,
 };
 use redis::{ServerError, Value};
 

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use super::{
     call::{Call, Limit, Of, Trouble, apply},
+    verbs::each,
     work,
 };
 use crate::{durations, exit_code::ExitCode, fault::Fault, print};
@@ -140,9 +141,8 @@ async fn verb(it: &mut Call<'_>, verb: Verb, wait: Duration, limit: Limit) -> Re
         }
         Verb::List => {
             it.words.none()?;
-            for element in queue.peek(u32::try_from(limit.get()).unwrap_or(u32::MAX)).await? {
-                it.output.element(&element)?;
-            }
+            let output = &mut it.output;
+            each(queue.stream(), limit, |element| Ok(output.element(&element)?)).await?;
         }
         Verb::Work => {} // `run` has run it.
     }

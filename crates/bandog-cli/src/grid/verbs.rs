@@ -517,7 +517,7 @@ fn present(it: &mut Call<'_>, elements: &[Raw], found: &[bool]) -> Result {
 }
 
 /// Prints each item of a stream, up to the limit.
-async fn each<T>(
+pub(super) async fn each<T>(
     stream: impl Stream<Item = Result<T, Error>> + Unpin,
     limit: Limit,
     mut print: impl FnMut(T) -> Result,

@@ -94,6 +94,25 @@ fn counters_add() {
     }
 }
 
+/// Each answer has at most 1 MiB of elements, and all of them together have each element, in the order of the list.
+#[test]
+fn lists_of_long_elements_are_read_in_several_answers() {
+    let grid = Grid::start();
+    let elements: Vec<String> = (10..50).map(|number: u32| number.to_string().repeat(100 * 1024)).collect();
+    for element in &elements {
+        grid.redis.cmd(&["RPUSH", "l", element]);
+    }
+    for words in ["list l list", "queue l list"] {
+        grid.redis.cmd(&["CONFIG", "RESETSTAT"]);
+        let ran = grid.run(words);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{words}");
+        assert!(ran.stdout.lines().eq(&elements), "{words}: {} lines", ran.stdout.lines().count());
+        assert!(grid.redis.calls("evalsha") >= 8, "{words}: {} scripts", grid.redis.calls("evalsha"));
+    }
+    let ran = grid.run("queue l list --limit 1");
+    assert_eq!(ran.stdout.lines().count(), 1);
+}
+
 #[test]
 fn maps_have_entries() {
     let grid = Grid::start();

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::{
     ObjectWorld,
-    kit::{LONG, NO, Store, YES, all, b, int, once},
+    kit::{LONG, NO, Store, YES, all, b, int, once, peek},
     take::{queue, settle, texts},
 };
 use crate::kit::until;
@@ -39,7 +39,7 @@ async fn append<W: ObjectWorld, const N: usize>(store: &Store<'_, W>, entries: [
 
 /// The entries of the journal.
 async fn entries<W: ObjectWorld>(store: &Store<'_, W>) -> Vec<String> {
-    let range = JournalOp::Range(EntryId::MIN, EntryId::MAX, 1_000);
+    let range = JournalOp::Range { from: EntryId::MIN, to: EntryId::MAX, at_most: 1_000, bytes: u32::MAX };
     let entries = store.run("j", range).await.entries().expect("entries");
     entries.into_iter().map(|(_, bytes)| String::from_utf8(bytes).expect("a text")).collect()
 }
@@ -60,7 +60,7 @@ pub async fn journal_appends_in_order<W: ObjectWorld>(world: &W) {
     assert!(ids.is_sorted_by(|one, next| one < next) && ids[0] > EntryId::MIN, "{ids:?}");
     assert_eq!(entries(&store).await, ["a", "b", "c"]);
     assert_eq!(store.run("j", JournalOp::Len).await, int(3));
-    let some = |from, to, at_most| store.run("j", JournalOp::Range(from, to, at_most));
+    let some = |from, to, at_most| store.run("j", JournalOp::Range { from, to, at_most, bytes: u32::MAX });
     assert_eq!(some(ids[1], EntryId::MAX, 1).await, Reply::Entries(vec![(ids[1], b("b"))]));
     assert_eq!(some(EntryId::MIN, ids[0], 9).await, Reply::Entries(vec![(ids[0], b("a"))]));
     assert_eq!(some(ids[2].next(), EntryId::MAX, 9).await, Reply::Entries(Vec::new()));
@@ -110,7 +110,7 @@ pub async fn group_gets_each_entry<W: ObjectWorld>(world: &W) {
     assert_eq!((texts(&taken), taken[0].delivery, taken[0].entry), (vec!["a".to_owned()], 1, Some(ids[0])));
     assert_eq!(taken[0].score, None);
     assert_eq!(store.run("j", TakeOp::Count(group("g"))).await, queue(1, 1));
-    assert_eq!(store.run("j", TakeOp::Peek(group("g"), 9)).await, Reply::List(all(["b"])));
+    assert_eq!(store.run("j", peek(group("g"), 9)).await, Reply::List(all(["b"])));
     assert_eq!(store.run("j", TakeOp::Count(group("h"))).await, queue(2, 0));
     assert_eq!(done(&store, "h").await, ["a", "b"]);
     assert_eq!(store.run("j", settle(group("g"), &taken, TakeEnd::Done)).await, Reply::Flags(vec![true]));
@@ -146,7 +146,7 @@ pub async fn group_entries_come_again<W: ObjectWorld>(world: &W) {
     let taken = store.take("j", group("g"), 2, LONG).await;
     store.run("j", settle(group("g"), &taken[1..], TakeEnd::Undelivered)).await;
     store.run("j", settle(group("g"), &taken[..1], TakeEnd::Again)).await;
-    assert_eq!(store.run("j", TakeOp::Peek(group("g"), 2)).await, Reply::List(all(["a", "b"])));
+    assert_eq!(store.run("j", peek(group("g"), 2)).await, Reply::List(all(["a", "b"])));
     assert_eq!(store.run("j", TakeOp::Count(group("g"))).await, queue(3, 0));
     let again = store.take("j", group("g"), 9, LONG).await;
     assert_eq!(texts(&again), ["a", "b", "c"]);

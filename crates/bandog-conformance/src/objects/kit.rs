@@ -7,7 +7,7 @@ use std::{
 };
 
 use bandog_core::{
-    ClientId, Error, ErrorKind, Key, OperationId,
+    ClientId, Error, ErrorKind, Key, OperationId, PORTION, Portion,
     structures::{
         Action, Bytes, Cursor, End, ListOp, ObjectOp, Once, Op, Page, Part, Reply, Source, Structure, Structures,
         TakeOp, TakenElement,
@@ -99,13 +99,29 @@ impl<'a, W: ObjectWorld> Store<'a, W> {
     pub(super) async fn pages(&self, name: &str, part: Part, about: usize) -> (Page, usize) {
         let (mut all, mut pages) = (Page { items: Vec::new(), scores: Vec::new(), next: Some(Cursor::default()) }, 0);
         while let Some(cursor) = all.next.take() {
-            let page = self.structures.page(&self.key(name), part, &cursor, about).await.expect("a page");
+            let page = self
+                .structures
+                .page(&self.key(name), part, &cursor, Portion::new(about, PORTION))
+                .await
+                .expect("a page");
             all.items.extend(page.items);
             all.scores.extend(page.scores);
             all.next = page.next;
             pages += 1;
         }
         (all, pages)
+    }
+
+    /// Deletes the object that has this part.
+    pub(super) async fn delete(&self, name: &str, part: Part) {
+        let structure = match part {
+            Part::Entries | Part::Fields(_) | Part::Live => Structure::Map,
+            Part::Timed => Structure::TimedMap,
+            Part::Members => Structure::Set,
+            Part::Elements => Structure::List,
+            Part::Scored => Structure::Sorted,
+        };
+        assert_eq!(self.run(name, Action::Object(structure, ObjectOp::Delete)).await, YES);
     }
 
     pub(super) async fn exists(&self, name: &str, structure: Structure) -> bool {
@@ -128,6 +144,11 @@ impl<'a, W: ObjectWorld> Store<'a, W> {
         let take = TakeOp::Take { from, at_most, bytes: 1 << 20, lease, once: once(LONG), done: Vec::new() };
         self.run(name, take).await.taken().expect("elements").0
     }
+}
+
+/// Reads the next elements.
+pub(super) fn peek(from: Source, at_most: u32) -> TakeOp {
+    TakeOp::Peek { from, skip: 0, at_most, bytes: u32::MAX }
 }
 
 /// A time that is longer than any law.

@@ -272,7 +272,12 @@ impl Random {
             }
             5 if from != Source::Set => {
                 self.taken.extend(settled);
-                TakeOp::Peek(from, 3)
+                TakeOp::Peek {
+                    from,
+                    skip: self.random.u32(0..3),
+                    at_most: 3,
+                    bytes: *self.random.choice(&[0, 3, u32::MAX]).expect("a number"),
+                }
             }
             _ => {
                 self.taken.extend(settled);
@@ -308,7 +313,12 @@ impl Random {
                 let once = self.random.bool().then(|| once(LONG));
                 JournalOp::Append { entries: self.some(Self::bytes), keep: Keep::All, once }
             }
-            3 => JournalOp::Range(EntryId::MIN, EntryId::MAX, self.random.u32(1..9)),
+            3 => JournalOp::Range {
+                from: EntryId::MIN,
+                to: EntryId::MAX,
+                at_most: self.random.u32(1..9),
+                bytes: u32::MAX,
+            },
             4 => JournalOp::Trim(Keep::Newest(self.random.u64(..9))),
             5 => JournalOp::Len,
             6 => {

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::{
     ObjectWorld,
-    kit::{FRONT, LONG, Store, all, b, int, once},
+    kit::{FRONT, LONG, Store, all, b, int, once, peek},
 };
 use crate::kit::until;
 
@@ -46,7 +46,7 @@ pub async fn take_leaves_the_element_until_it_is_done<W: ObjectWorld>(world: &W)
     assert_eq!((texts(&first), texts(&last)), (vec!["a".to_owned()], vec!["c".to_owned()]));
     assert!(first[0].id < last[0].id && first[0].delivery == 1);
     assert_eq!(store.run("q", TakeOp::Count(FRONT)).await, queue(1, 2));
-    assert_eq!(store.run("q", TakeOp::Peek(FRONT, 9)).await, Reply::List(all(["b"])));
+    assert_eq!(store.run("q", peek(FRONT, 9)).await, Reply::List(all(["b"])));
     assert_eq!(store.run("q", settle(FRONT, &first, TakeEnd::Done)).await, Reply::Flags(vec![true]));
     assert_eq!(store.run("q", settle(FRONT, &first, TakeEnd::Done)).await, Reply::Flags(vec![false]));
     assert_eq!(store.run("q", TakeOp::Count(FRONT)).await, queue(1, 1));
@@ -63,7 +63,7 @@ pub async fn take_again_counts_deliveries<W: ObjectWorld>(world: &W) {
         assert_eq!(store.run("q", settle(FRONT, &taken, TakeEnd::Again)).await, Reply::Flags(vec![true]));
     }
     assert_eq!(store.run("q", TakeOp::Count(FRONT)).await, queue(2, 0));
-    assert_eq!(store.run("q", TakeOp::Peek(FRONT, 9)).await, Reply::List(all(["a", "b"])));
+    assert_eq!(store.run("q", peek(FRONT, 9)).await, Reply::List(all(["a", "b"])));
 }
 
 /// Law 248: elements that nobody received return to their end in their order.

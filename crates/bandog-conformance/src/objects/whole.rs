@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::{
     ObjectWorld,
-    kit::{FRONT, LONG, NO, NONE, Store, YES, all, b, int, some},
+    kit::{FRONT, LONG, NO, NONE, Store, YES, all, b, int, peek, some},
 };
 use crate::{
     ends_itself::{EndsItself, Slot},
@@ -237,7 +237,7 @@ pub async fn other_structures_are_refused<W: ObjectWorld>(world: &W) {
     let store = Store::of(world);
     one_of_each(&store).await;
     let multimap = |values| Action::Multimap(values, MultimapOp::Insert(b("k"), b("v")));
-    let take = |from| TakeOp::Peek(from, 1);
+    let take = |from| peek(from, 1);
     for (name, action) in [
         ("map", Action::from(ValueOp::Get)),
         ("list", ValueOp::SetNew(b("v"), None).into()),

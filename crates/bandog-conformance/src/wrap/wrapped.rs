@@ -5,8 +5,8 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bandog_core::{
     Answer, Backend, Claim, ClientId, Finding, Holding, IfUnused, Inspect, Key, LatchAnswer, LatchOperation, LatchRow,
-    Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Profile, Reading, Records, Renewal, Result, Row, Step,
-    Subscription, Swap, Swaps, Usage,
+    Latches, Leases, Line, Member, NamesPage, Notifier, Pattern, Portion, Profile, Reading, Records, Renewal, Result,
+    Row, Step, Subscription, Swap, Swaps, Usage,
     messages::Messages,
     queues::{
         Bell, Change, ElementId, ElementRow, Extend, Extended, Phase, Push, Pushed, QueueStatus, Queues, Settle,
@@ -296,7 +296,7 @@ impl<H: Hooks, B: Backend> Structures for WrappedObjects<H, B> {
         replies.unwrap_or_else(|error| ops.iter().map(|op| Err(error.clone().at(&op.key))).collect())
     }
 
-    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: usize) -> Result<Page> {
+    async fn page(&self, key: &Key, part: Part, from: &Cursor, about: Portion) -> Result<Page> {
         self.inner.page(key, part, from, about).await
     }
 

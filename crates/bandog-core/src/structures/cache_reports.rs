@@ -6,7 +6,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Action, Cursor, MapOp, ObjectOp, Op, Part, Structure, Structures, millis};
-use crate::{ClientId, Clock, Key, Result};
+use crate::{ClientId, Clock, Key, PORTION, Portion, Result};
 
 /// The name of the map.
 const NAME: &str = "bandog:caches";
@@ -53,7 +53,7 @@ pub async fn read_cache_reports(structures: &dyn Structures, clock: Clock) -> Re
     let (key, mut from) = (Key::new(NAME)?, Cursor::default());
     let (mut reports, mut old) = (Vec::new(), Vec::new());
     loop {
-        let page = structures.page(&key, Part::Entries, &from, PAGE).await?;
+        let page = structures.page(&key, Part::Entries, &from, Portion::new(PAGE, PORTION)).await?;
         for [field, value] in page.items.as_chunks().0 {
             match read(field, value, now) {
                 Some(report) if report.age <= SHOWN => reports.push(report),

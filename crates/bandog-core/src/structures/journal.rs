@@ -88,9 +88,17 @@ pub enum JournalOp {
         /// Makes the append exact.
         once: Option<Once>,
     },
-    /// The entries from the first id to the second one, both included, but at most this number. Answer:
-    /// [`Reply::Entries`](super::Reply::Entries).
-    Range(EntryId, EntryId, u32),
+    /// The entries from one id to another. Answer: [`Reply::Entries`](super::Reply::Entries).
+    Range {
+        /// The first id, which is included.
+        from: EntryId,
+        /// The last id, which is included.
+        to: EntryId,
+        /// The maximum number of entries.
+        at_most: u32,
+        /// The maximum number of their bytes beside the first entry.
+        bytes: u32,
+    },
     /// Removes exactly the entries that do not stay. Answer: their number.
     Trim(Keep),
     /// Answer: the number of entries.

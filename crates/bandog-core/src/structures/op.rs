@@ -485,7 +485,16 @@ pub enum TakeOp {
     /// Answer: [`Reply::Queue`](super::Reply::Queue).
     Count(Source),
     /// The next elements, which stay where they are. Answer: the elements.
-    Peek(Source, u32),
+    Peek {
+        /// Where the elements would be taken from.
+        from: Source,
+        /// The number of elements that are left out. A set has no order: after its first elements there are none.
+        skip: u32,
+        /// The maximum number of elements.
+        at_most: u32,
+        /// The maximum number of their bytes beside the first one.
+        bytes: u32,
+    },
     /// Takes elements without a lease and moves them to an end of another list, as long as there are some, but at most
     /// this number, and each only once if both lists are the same. Answer: their number.
     MoveTo {

@@ -80,7 +80,7 @@ async fn send(store: &Store, changed: &[(&Key, CacheStats)], cleans: bool) -> Re
     if cleans {
         ops.extend(read_cache_reports(&*store.structures, store.clock()).await?.1);
     }
-    store.run(&ops, 0).await.into_iter().try_for_each(|reply| reply.map(drop))
+    store.run(&ops, &[]).await.into_iter().try_for_each(|reply| reply.map(drop))
 }
 
 /// What operators see of a client and its counts.

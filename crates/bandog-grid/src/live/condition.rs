@@ -145,7 +145,7 @@ impl<T, C: Codec> Condition<T, C> {
         let (mut ops, mut writer) = (Vec::new(), Writer::new(store));
         self.lookup.ops(store, class, codec, &mut writer, &mut ops)?;
         let mut found = Vec::new();
-        for (op, reply) in ops.iter().zip(store.run(&ops, writer.bytes()).await) {
+        for (op, reply) in ops.iter().zip(store.run(&ops, &[writer.bytes()]).await) {
             let members = match op.action {
                 Action::Sorted(_) => reply?.scored()?.into_iter().map(|(member, _)| member).collect(),
                 _ => reply?.list()?.into_iter().collect(),

@@ -4,8 +4,8 @@ use std::{collections::VecDeque, fmt, marker::PhantomData, sync::Arc};
 
 use bandog_codec::Codec;
 use bandog_core::{
-    Error, ErrorKind, Result,
-    structures::{Bytes, Cursor, Op, Part},
+    Error, ErrorKind, PORTION, Portion, Result,
+    structures::{Bytes, Cursor, Op, Part, Reply},
 };
 use futures_util::stream::{BoxStream, Stream, unfold};
 
@@ -18,8 +18,10 @@ use super::{
 };
 use crate::{call::Writer, pages::first, store::Store};
 
-/// The number of objects that are read in one round trip.
+/// Maximum number of objects that are read in one round trip.
 const PAGE: usize = 100;
+/// Number of objects in the first round trip, before it is known how long they are.
+const FIRST_PAGE: usize = 32;
 /// The number of names that the store examines for a page of all objects.
 const NAMES: usize = 1_000;
 /// The name of the mark that each object has, and its value.
@@ -44,7 +46,8 @@ impl<T: LiveAs<C>, C: Codec> LiveStore<T, C> {
     }
 
     /// Reads objects, a page of them in one round trip. Those that do not exist are left out. One that cannot be read is one error.
-    async fn load(&self, ids: Vec<Result<T::Id>>) -> Vec<Result<Stored<T, C>>> {
+    /// `page` is the number of objects of a page, which depends on the length of those before.
+    async fn load(&self, ids: Vec<Result<T::Id>>, page: &mut usize) -> Vec<Result<Stored<T, C>>> {
         let (mut read, mut targets) = (Vec::new(), Vec::new());
         for id in ids {
             match id.and_then(|id| Ok((self.target(&id)?, id))) {
@@ -55,8 +58,26 @@ impl<T: LiveAs<C>, C: Codec> LiveStore<T, C> {
         let ops: Vec<_> =
             targets.iter().map(|(target, _)| Op { key: target.object.key.clone(), action: target.load() }).collect();
         let mut replies = Vec::new();
-        for page in ops.chunks(PAGE.min(self.store.limits.operations.max(1))) {
-            replies.extend(self.store.run(page, 0).await);
+        while replies.len() < ops.len() {
+            let rest = &ops[replies.len()..];
+            let part = &rest[..rest.len().min(*page).min(self.store.limits.operations.max(1))];
+            let answers = self.store.run(part, &[]).await;
+            let bytes: usize = answers.iter().flatten().map(length).sum();
+            let is_late = answers.iter().any(|answer| matches!(answer, Err(error) if error.maybe_applied()));
+            if is_late && part.len() > 1 {
+                *page = (part.len() / 4).max(1); // The wire may be too slow for so many.
+                continue;
+            }
+            if is_late {
+                // Not one arrives. The others are not waited for.
+                let error = answers.into_iter().find_map(Result::err);
+                let error = || Err(error.clone().unwrap_or_else(|| Error::unavailable("the store does not answer")));
+                replies.resize_with(ops.len(), error);
+                break;
+            }
+            // As many as have a portion of bytes together, if they are as long as these.
+            *page = (PORTION * part.len() / bytes.max(1)).min(*page * 4).clamp(1, PAGE);
+            replies.extend(answers);
         }
         for ((target, id), reply) in targets.into_iter().zip(replies) {
             let key = target.object.key.clone();
@@ -73,7 +94,7 @@ impl<T: LiveAs<C>, C: Codec> LiveStore<T, C> {
     /// A page of the ids of all objects.
     async fn page(&self, from: &Cursor) -> Result<(Vec<Result<T::Id>>, Option<Cursor>)> {
         let all = self.store.client.key(&T::CLASS.objects())?;
-        let page = self.store.structures.page(&all, Part::Live, from, NAMES).await?;
+        let page = self.store.structures.page(&all, Part::Live, from, Portion::new(NAMES, PORTION)).await?;
         let id = |name: &Bytes| {
             let id = std::str::from_utf8(name).ok().and_then(|name| T::CLASS.id_of(name));
             let id = id.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the name of a live object has no id"))?;
@@ -102,8 +123,8 @@ impl<T, C: Clone> Clone for LiveStore<T, C> {
 
 /// The objects that fulfil a condition. Created by [`LiveObjects::find`](crate::LiveObjects::find).
 ///
-/// The indexes give the ids, in one round trip; all of them are in the memory of this process. Then the objects are read, 100
-/// in a round trip, and each is checked: an entry of an index that Java has left behind is skipped.
+/// The indexes give the ids, in one round trip; all of them are in the memory of this process. Then the objects are read, at most
+/// 100 and about 1 MiB in a round trip, and each is checked: an entry of an index that Java has left behind is skipped.
 ///
 /// An object that is changed meanwhile may be missing; none comes twice.
 #[must_use = "nothing is read until the objects are asked for"]
@@ -151,6 +172,14 @@ impl<T, C> fmt::Debug for Matches<T, C> {
     }
 }
 
+/// The bytes of the fields of an object.
+fn length(reply: &Reply) -> usize {
+    match reply {
+        Reply::Options(fields) => fields.iter().flatten().map(Vec::len).sum(),
+        _ => 0,
+    }
+}
+
 /// The ids that a stream reads next.
 enum Source {
     /// All objects, from this page.
@@ -166,22 +195,22 @@ fn stream<T: LiveAs<C>, C: Codec>(
     objects: LiveStore<T, C>,
     condition: Option<Condition<T, C>>,
 ) -> BoxStream<'static, Result<Stored<T, C>>> {
-    let state = (source, VecDeque::new(), objects, condition);
-    Box::pin(unfold(state, |(mut source, mut ready, objects, condition)| async move {
+    let state = (source, VecDeque::new(), objects, condition, FIRST_PAGE);
+    Box::pin(unfold(state, |(mut source, mut ready, objects, condition, mut page)| async move {
         loop {
             if let Some(object) = ready.pop_front() {
-                return Some((object, (source, ready, objects, condition)));
+                return Some((object, (source, ready, objects, condition, page)));
             }
             let ids = match next_ids(&mut source, &objects, condition.as_ref()).await {
                 Ok(Some(ids)) => ids,
                 Ok(None) => return None,
-                Err(error) => return Some((Err(error), (Source::All(None), ready, objects, condition))),
+                Err(error) => return Some((Err(error), (Source::All(None), ready, objects, condition, page))),
             };
             let fulfils = |object: &Result<Stored<T, C>>| match (&condition, object) {
                 (Some(condition), Ok(object)) => condition.holds(object),
                 (None, _) | (_, Err(_)) => true,
             };
-            ready.extend(objects.load(ids).await.into_iter().filter(fulfils));
+            ready.extend(objects.load(ids, &mut page).await.into_iter().filter(fulfils));
         }
     }))
 }

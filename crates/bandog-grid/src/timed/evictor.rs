@@ -57,7 +57,7 @@ async fn evict(store: &Weak<Store>) {
         }
         let evict = TimedOp::Evict { at_most: AT_ONCE, pause: PAUSE * 9 / 10 };
         let op = |key: &Key| Op::new(key, Action::Timed(Expiry::Operations, evict.clone()));
-        let replies = store.run(&keys.iter().map(op).collect::<Vec<_>>(), 0).await;
+        let replies = store.run(&keys.iter().map(op).collect::<Vec<_>>(), &[]).await;
         let is_full = |reply: &_| matches!(reply, Ok(Reply::Int(removed)) if *removed >= i64::from(AT_ONCE));
         pause = if replies.iter().any(is_full) { SHORT_PAUSE } else { PAUSE };
     }

@@ -255,3 +255,29 @@ async fn a_lock_is_renewed_beside_large_values() {
     assert!(!guard.is_lost(), "six ttls have passed");
     guard.release().await.unwrap();
 }
+
+/// A batch with many bytes is sent in portions. If one of them has no answer, the later ones are not sent.
+#[tokio::test]
+async fn a_batch_of_many_bytes_is_sent_in_portions() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let grid = grid(&format!("{}?timeout=2s", wire.url())).await;
+    let long = "x".repeat(200 * 1024);
+    let batch = |name: &str| {
+        let mut batch = grid.batch();
+        let value = |number: usize| -> Value<String> { grid.value(format!("{name}{number}")).unwrap() };
+        let answers: Vec<_> = (0..12).map(|number| batch.add(value(number).set(&long))).collect();
+        (batch, answers)
+    };
+    let (sent, answers) = batch("all");
+    sent.send().await.unwrap();
+    assert!(answers.into_iter().all(|answer| answer.get().is_ok()));
+    wire.drop_replies(true);
+    let (sent, answers) = batch("some");
+    assert!(sent.send().await.unwrap_err().maybe_applied());
+    let errors: Vec<_> = answers.into_iter().map(|answer| answer.get().unwrap_err()).collect();
+    assert!(errors[..5].iter().all(|error| error.maybe_applied()), "{errors:?}");
+    assert!(errors[5..].iter().all(|error| error.is_retryable() && !error.maybe_applied()), "{errors:?}");
+    let written = keys(&server).into_iter().filter(|key| key.starts_with("some")).count();
+    assert_eq!(written, 5, "a portion of 1 MiB");
+}

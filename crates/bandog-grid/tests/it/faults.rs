@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::IntoFuture,
     time::Duration,
 };
 
@@ -421,4 +422,23 @@ async fn a_user_of_a_prefix_has_the_rights_of_the_page() {
     let cache = grid.cache::<u32, u32>("cache").unwrap();
     cache.get_or_load(&1, async |key| Ok::<_, std::io::Error>(key)).await.unwrap();
     assert_eq!(cache.stats().store_errors, 0);
+}
+
+/// Such a call can never succeed, so it is not repeated.
+#[tokio::test]
+async fn an_element_that_the_server_does_not_accept_is_refused_at_once() {
+    let server = RedisServer::start_with(&["--proto-max-bulk-len", "1048576"]);
+    server.cmd(&["ACL", "SETUSER", "few", "on", ">PASSWORD", "~*", "&*", "+@all", "-config"]);
+    for url in [server.url(), server.url().replace("redis://", "redis://few:PASSWORD@")] {
+        let limits = Limits { element: 4 << 20, ..Limits::default() };
+        let grid = client(&format!("{url}?timeout=20s")).await.grid_with(limits);
+        let queue: Queue<String> = grid.queue("q").unwrap().exact();
+        let long = "x".repeat(2 << 20);
+        let error = timeout(SECOND * 10, queue.push(&long).into_future()).await.unwrap().unwrap_err();
+        assert!(error.kind() == ErrorKind::Misused && error.to_string().contains("proto-max-bulk-len"), "{error}");
+        let cache = grid.cache::<u32, String>("c").unwrap();
+        let error = timeout(SECOND * 10, cache.put(&1, &long).into_future()).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+        queue.push("short").await.unwrap();
+    }
 }

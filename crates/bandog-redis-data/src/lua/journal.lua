@@ -27,6 +27,20 @@ if verb == 'append' then
     return ids
 end
 
+-- ARGV[2] the first id, ARGV[3] the last one, ARGV[4] the maximum number of entries, ARGV[5] of their bytes beside the first one.
+-- Reply: for each entry, its id and a field with its bytes
+if verb == 'range' then
+    local function read(from, number)
+        local entries, found = redis.call('XRANGE', key, from, ARGV[3], 'COUNT', number), {}
+        for _, entry in ipairs(entries) do found[#found + 1], found[#found + 2] = entry[1], bytes_of(entry[2]) end
+        return #entries == number and '(' .. entries[number][1] or '0', found
+    end
+    local _, items = read_page(ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5]), read)
+    local entries = {}
+    for at = 1, #items, 2 do entries[#entries + 1] = {items[at], {'m', items[at + 1]}} end
+    return entries
+end
+
 -- Reply: the number of removed entries
 if verb == 'trim' then
     if ARGV[2] == 'all' then return 0 end

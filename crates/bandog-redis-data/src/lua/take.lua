@@ -127,17 +127,19 @@ end
 
 -- The next elements of `from`, which is `again` or `key`, at most this number: for each its number of earlier deliveries, its
 -- score, its bytes, and its member of `from`. New entries of a journal are delivered by this; `fitting` says how many of them.
-local function next_elements(from, at_most, fitting)
+-- `skip` (peek) is the number of elements that are left out.
+local function next_elements(from, at_most, fitting, skip)
     local found = {}
+    skip = skip or 0
     local function add(deliveries, score, bytes, member) found[#found + 1] = {deliveries, score, bytes, member} end
     if at_most <= 0 then return found end
     if from == again then
         if kind == 'list' then
-            for _, text in ipairs(redis.call('LRANGE', again, 0, at_most - 1)) do add(unpacked(text)) end
+            for _, text in ipairs(redis.call('LRANGE', again, skip, skip + at_most - 1)) do add(unpacked(text)) end
         elseif kind == 'stream' then
             local first, last = again_range(ARGV[3])
             repeat
-                local page = redis.call('ZRANGEBYLEX', again, first, last, 'LIMIT', #found, at_most - #found)
+                local page = redis.call('ZRANGEBYLEX', again, first, last, 'LIMIT', skip + #found, at_most - #found)
                 for _, member in ipairs(page) do
                     local text = again_text(ARGV[3], member)
                     if is_of_others(text) then
@@ -150,18 +152,20 @@ local function next_elements(from, at_most, fitting)
             until #page == 0 or #found == at_most
         end
     elseif kind == 'list' then
-        local all = redis.call('LRANGE', key, is_front and 0 or -at_most, is_front and at_most - 1 or -1)
+        local first, last = skip, skip + at_most - 1
+        if not is_front then first, last = -1 - last, -1 - first end
+        local all = redis.call('LRANGE', key, first, last)
         for at = 1, #all do
             local bytes = all[is_front and at or #all + 1 - at]
             add(0, '', bytes, bytes)
         end
     elseif kind == 'set' then
-        for _, bytes in ipairs(redis.call('SRANDMEMBER', key, at_most)) do add(0, '', bytes, bytes) end
+        for _, bytes in ipairs(skip == 0 and redis.call('SRANDMEMBER', key, at_most) or {}) do add(0, '', bytes, bytes) end
     elseif kind == 'zset' then
-        local all = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, 0, at_most - 1, 'WITHSCORES')
+        local all = redis.call(is_front and 'ZRANGE' or 'ZREVRANGE', key, skip, skip + at_most - 1, 'WITHSCORES')
         for at = 1, #all, 2 do add(0, all[at + 1], all[at], all[at]) end
     else
-        local entries = new_entries(key, info(key, ARGV[3]) or {['last-delivered-id'] = '0-0'}, at_most)
+        local entries = new_entries(key, info(key, ARGV[3]) or {['last-delivered-id'] = '0-0'}, skip + at_most)
         if verb ~= 'peek' and #entries > 0 then
             local lengths = {}
             for at, entry in ipairs(entries) do lengths[at] = #bytes_of(entry[2]) end
@@ -171,7 +175,10 @@ local function next_elements(from, at_most, fitting)
             end
             entries = read and read[1][2] or {}
         end
-        for _, entry in ipairs(entries) do add(0, entry[1] .. '@' .. ARGV[3], bytes_of(entry[2])) end
+        for at = skip + 1, #entries do
+            local entry = entries[at]
+            add(0, entry[1] .. '@' .. ARGV[3], bytes_of(entry[2]))
+        end
     end
     return found
 end
@@ -352,12 +359,27 @@ if verb == 'count' then
     return {redis.call(commands[kind], key) + redis.call('LLEN', again), redis.call('HLEN', taken)}
 end
 
--- ARGV[4] the maximum number. Reply: elements
+-- ARGV[4] the number of elements that are left out, ARGV[5] the maximum number, ARGV[6] the maximum number of bytes beside the
+-- first element. Reply: elements
 if verb == 'peek' then
-    local elements = {}
-    for _, from in ipairs({again, key}) do
-        for _, element in ipairs(next_elements(from, ARGV[4] - #elements)) do elements[#elements + 1] = element[3] end
+    local returned = kind == 'list' and redis.call('LLEN', again)
+        or kind == 'stream' and redis.call('ZLEXCOUNT', again, again_range(ARGV[3])) or 0
+    local at_most, bytes = tonumber(ARGV[5]), tonumber(ARGV[6])
+    -- A random choice is made once.
+    local chosen = kind == 'set' and next_elements(key, at_most, nil, tonumber(ARGV[4]))
+    local function read(from, number)
+        local first, elements = tonumber(from), {}
+        if chosen then
+            for at = first + 1, math.min(first + number, #chosen) do elements[#elements + 1] = chosen[at][3] end
+            return first + number < #chosen and string.format('%.0f', first + number) or '0', elements
+        end
+        local of_again = math.min(math.max(returned - first, 0), number)
+        for _, element in ipairs(next_elements(again, of_again, nil, first)) do elements[#elements + 1] = element[3] end
+        local rest = next_elements(key, number - of_again, nil, math.max(first - returned, 0))
+        for _, element in ipairs(rest) do elements[#elements + 1] = element[3] end
+        return #elements == number and string.format('%.0f', first + number) or '0', elements
     end
+    local _, elements = read_page(ARGV[4], at_most, bytes, read)
     return elements
 end
 
@@ -369,7 +391,7 @@ if ARGV[4] == 'front' then push, pop = 'LPUSH', 'LPOP' end
 local at_most, moved = math.min(ARGV[5], redis.call('LLEN', again) + redis.call('LLEN', key)), 0
 while moved < at_most do
     for _, from in ipairs({again, key}) do
-        local found = next_elements(from, math.min(at_most - moved, 1000))
+        local found = next_elements(from, math.min(at_most - moved, PART))
         if #found > 0 then
             local all = {}
             for at, element in ipairs(found) do all[at] = element[3] end

@@ -222,15 +222,18 @@ elseif verb == 'HLEN' then
     local expired = redis.call('ZCOUNT', ends, '-inf', now) + redis.call('ZCOUNT', idle_ends, '-inf', now)
     return math.max(redis.call('HLEN', map) - expired, 0)
 elseif verb == 'page' then
-    -- ARGV[5] the cursor, ARGV[6] the number of entries
-    local next, found = unpack(redis.call('HSCAN', map, ARGV[5], 'COUNT', ARGV[6]))
-    local entries = {}
-    for at = 1, #found, 2 do
-        local value, its_idle = unpacked(found[at + 1])
-        if end_of(found[at], its_idle) > now then
-            entries[#entries + 1] = found[at]
-            entries[#entries + 1] = value
+    -- ARGV[5] where the page begins, ARGV[6] and ARGV[7] its numbers of entries and of bytes, as those of the script `page`
+    local function read(from, number)
+        local next, found = unpack(redis.call('HSCAN', map, from, 'COUNT', number))
+        local entries = {}
+        for at = 1, #found, 2 do
+            local value, its_idle = unpacked(found[at + 1])
+            if end_of(found[at], its_idle) > now then
+                entries[#entries + 1] = found[at]
+                entries[#entries + 1] = value
+            end
         end
+        return next, entries
     end
-    return {next, entries}
+    return {read_page(ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), read)}
 end

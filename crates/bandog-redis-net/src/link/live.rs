@@ -9,9 +9,11 @@ use std::{
 };
 
 use bandog_core::{Error, Result};
-use redis::{Pipeline, Value, aio::MultiplexedConnection};
-use tokio::{sync::Notify, task::unconstrained};
+use futures_util::FutureExt;
+use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
+use tokio::{sync::Notify, task::unconstrained, time::timeout_at};
 
+use super::arguments::{self, Known, LongestArgument, Way, length, not_sent, parts};
 use crate::{
     refusal,
     script::{ScriptForm, Scripts},
@@ -35,6 +37,8 @@ pub(super) struct LiveConnection {
     pub(super) given_up: Notify,
     /// Notified when the server has answered that it is a replica.
     pub(super) is_replica: Notify,
+    /// The longest argument that the server accepts.
+    pub(super) longest_argument: LongestArgument,
     /// The scripts that the connection loads.
     pub(super) scripts: Scripts,
     /// Whether scripts publish their messages with SPUBLISH.
@@ -60,8 +64,51 @@ impl LiveConnection {
         self.scripts.load(self.sharded)
     }
 
-    /// Sends a pipeline in the first poll, and waits for the answers.
+    /// Sends a pipeline in the first poll, and waits for the answers. A command that is more than the server accepts is refused:
+    /// its error is its answer. If it is not known whether the server accepts it, the pipeline is sent later.
     pub(super) async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
+        match arguments::may_be_too_long(pipe) {
+            // Boxed, so that the future of the usual case stays small.
+            true => self.send_long(pipe, deadline).boxed().await,
+            false => self.send_now(pipe, deadline).await,
+        }
+    }
+
+    /// As [`LiveConnection::send`], for commands that might be more than the server accepts.
+    async fn send_long(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
+        let late = |_| Error::unavailable("earlier requests with long arguments had no answer in time");
+        let mut known = timeout_at(deadline.into(), self.longest_argument.0.lock()).await.map_err(late)?;
+        let longest = pipe.cmd_iter().map(length).max().unwrap_or(0);
+        // A limit that has refused a command may be another one now.
+        if matches!(*known, Known::Nothing) || matches!(*known, Known::Limit(limit, _) if longest > limit) {
+            let silent = |error| Error::unavailable("Redis has not said which arguments it accepts").caused_by(error);
+            *known = Known::read(&self.send_now(&arguments::question(), deadline).await.map_err(silent)?);
+        }
+        let commands: Vec<&Cmd> = pipe.cmd_iter().collect();
+        let ways = known.ways(&commands);
+        if ways.iter().all(|way| matches!(way, Way::Together)) {
+            drop(known);
+            return self.send_now(pipe, deadline).await;
+        }
+        let mut replies: Vec<Option<Value>> = ways.iter().map(Way::reply).collect();
+        for part in parts(&ways) {
+            let mut request = Pipeline::with_capacity(part.len());
+            part.iter().for_each(|at| _ = request.add_command(commands[*at].clone()));
+            let values = self.send_now(&request, deadline).await?;
+            let is_closed = values.iter().filter_map(refusal::server_error).any(refusal::is_too_long);
+            if let (Known::Accepted(accepted), false) = (&mut *known, is_closed) {
+                *accepted = part.iter().map(|at| length(commands[*at])).fold(*accepted, usize::max);
+            }
+            part.into_iter().zip(values).for_each(|(at, value)| replies[at] = Some(value));
+            if is_closed {
+                break;
+            }
+        }
+        Ok(replies.into_iter().map(|reply| reply.unwrap_or_else(not_sent)).collect())
+    }
+
+    /// Sends a pipeline in the first poll, whatever it contains, and waits for the answers.
+    pub(super) async fn send_now(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
         mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
         // Without `unconstrained`, a task that has used up the poll budget of Tokio would not send in its first poll.

@@ -14,7 +14,7 @@ use redis::Value;
 use crate::refusal;
 
 /// The settings that are read with `CONFIG GET`.
-pub(super) const CONFIG: [&str; 8] = [
+pub(super) const CONFIG: [&str; 10] = [
     "maxmemory",
     "maxmemory-policy",
     "appendonly",
@@ -23,9 +23,19 @@ pub(super) const CONFIG: [&str; 8] = [
     "min-replicas-to-write",
     "min-replicas-max-lag",
     COVERAGE,
+    MAX_LENGTH,
+    MAX_BUFFER,
 ];
 /// Whether all nodes of a cluster refuse everything while a master is down.
 const COVERAGE: &str = "cluster-require-full-coverage";
+
+/// The maximum length of an argument.
+const MAX_LENGTH: &str = "proto-max-bulk-len";
+/// The maximum number of bytes of a request that the server keeps until it is complete.
+const MAX_BUFFER: &str = "client-query-buffer-limit";
+/// The maximum length of an element of a work queue, and what the server keeps beside it.
+const MAX_ELEMENT: u64 = 1 << 20;
+const BESIDE_ELEMENT: u64 = 64 * 1024;
 
 /// The oldest supported version of Redis.
 const OLDEST: (u32, u32) = (6, 0);
@@ -67,6 +77,20 @@ impl Settings {
             }
         }
         settings
+    }
+
+    /// The finding about the length of arguments. None if a whole element of a work queue is accepted, or the server does not say.
+    pub(super) fn arguments(&self) -> Option<Finding> {
+        let least = [(MAX_LENGTH, MAX_ELEMENT), (MAX_BUFFER, MAX_ELEMENT + BESIDE_ELEMENT)];
+        let (setting, limit, least) = least.into_iter().find_map(|(setting, least)| {
+            let limit = self.config.get(setting)?.parse::<u64>().ok()?;
+            (limit < least).then_some((setting, limit, least))
+        })?;
+        Some(Finding::advice(
+            "arguments",
+            format!("{setting} is {limit}, so elements of a work queue that have up to 1 MiB may be refused"),
+            format!("set {setting} to at least {least}"),
+        ))
     }
 
     /// Checks whether the version of the server is supported.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod address_map;
+mod arguments;
 mod batches;
 mod check;
 mod cluster;

@@ -8,7 +8,7 @@ use std::{
 
 use super::taken::{Delivered, Taken};
 use crate::{
-    Clock,
+    Clock, Portion,
     structures::{Bytes, EntryId, GroupName, GroupRow, JournalOp, Keep, Reply, Source, Start, millis},
 };
 
@@ -124,9 +124,11 @@ pub(super) fn apply(journal: &mut Option<Journal>, op: &JournalOp, taken: &mut T
             journal.trim(*keep, now_millis);
             Reply::EntryIds(ids)
         }
-        JournalOp::Range(from, to, at_most) => {
+        JournalOp::Range { from, to, at_most, bytes } => {
+            let mut portion = Portion::new(*at_most as usize, *bytes as usize);
             let entries = journal.iter().filter(|_| from <= to).flat_map(|journal| journal.entries.range(*from..=*to));
-            Reply::Entries(entries.take(*at_most as usize).map(|(id, bytes)| (*id, bytes.clone())).collect())
+            let entries = entries.take_while(|(_, bytes)| portion.takes(bytes.len()));
+            Reply::Entries(entries.map(|(id, bytes)| (*id, bytes.clone())).collect())
         }
         JournalOp::Trim(keep) => Reply::Int(journal.as_mut().map_or(0, |journal| journal.trim(*keep, now_millis))),
         JournalOp::Len => Reply::Int(journal.as_ref().map_or(0, |journal| journal.len() as i64)),

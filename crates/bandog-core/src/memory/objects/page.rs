@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::{cache::Cache, content::Content, object::Object, table::Objects};
 use crate::{
-    Error, ErrorKind, Key, Moment, Pattern, Result,
+    Error, ErrorKind, Key, Moment, Pattern, Portion, Result,
     structures::{Bytes, Cursor, Elements, ObjectRow, ObjectState, Page, Part, Source, Structure},
 };
 
@@ -15,12 +15,13 @@ pub(in super::super) fn page(
     key: &Key,
     part: Part,
     from: &Cursor,
-    about: usize,
+    about: Portion,
     now: Moment,
 ) -> Result<Page> {
-    let about = about.max(1);
+    let (items, bytes) = about.left();
+    let about = Portion::new(items.max(1), bytes);
     if part == Part::Live {
-        return live(objects, key, from, about);
+        return live(objects, key, from, items.max(1));
     }
     let content = objects.of_keys.get(key).and_then(|object| object.content.as_ref());
     let Some(content) = content else { return Ok(Page { items: Vec::new(), scores: Vec::new(), next: None }) };
@@ -51,12 +52,15 @@ pub(in super::super) fn page(
         }
         (Part::Elements, Content::List(list)) => {
             let (seen, len) = (position(from)?, list.len());
-            let items: Vec<_> = list.iter().skip(seen).take(about).cloned().collect();
+            let mut about = about;
+            let elements = list.iter().skip(seen).take_while(|element| about.takes(element.len()));
+            let items: Vec<_> = elements.cloned().collect();
             Ok(Page { next: next_position(seen + items.len(), len), items, scores: Vec::new() })
         }
         (Part::Scored, Content::Sorted(sorted)) => {
             let (seen, len) = (position(from)?, sorted.len());
-            let members = sorted.iter().skip(seen).take(about);
+            let mut about = about;
+            let members = sorted.iter().skip(seen).take_while(|(member, _)| about.takes(member.len()));
             let (items, scores): (Vec<_>, Vec<_>) = members.map(|(member, score)| (member.clone(), score)).unzip();
             Ok(Page { next: next_position(seen + items.len(), len), items, scores })
         }
@@ -80,9 +84,10 @@ fn live(objects: &Objects, key: &Key, Cursor(after): &Cursor, about: usize) -> R
 }
 
 /// A page of items that begin after the cursor.
-fn after_page<'a>(mut items: impl Iterator<Item = (&'a Bytes, &'a Bytes)>, about: usize, with_values: bool) -> Page {
-    let (mut page, mut last) = (Vec::new(), None);
-    for (item, value) in items.by_ref().take(about) {
+fn after_page<'a>(items: impl Iterator<Item = (&'a Bytes, &'a Bytes)>, mut about: Portion, with_values: bool) -> Page {
+    let (mut page, mut last, mut items) = (Vec::new(), None, items.peekable());
+    let bytes = |(item, value): &(&Bytes, &Bytes)| item.len() + if with_values { value.len() } else { 0 };
+    while let Some((item, value)) = items.next_if(|item| about.takes(bytes(item))) {
         page.push(item.clone());
         if with_values {
             page.push(value.clone());

@@ -84,9 +84,11 @@ fn change(object: &mut Object, op: &TakeOp, last_id: &mut u64, now: Moment) -> R
                 _ => Ok(Reply::Queue { ready: object.ready(), taken: object.taken.leases.len() as u64 }),
             }
         }
-        TakeOp::Peek(from, at_most) => {
+        TakeOp::Peek { from, skip, at_most, bytes } => {
             expire(object, from, now)?;
-            peek(object, from, *at_most as usize)
+            let mut portion = Portion::new(*at_most as usize, *bytes as usize);
+            let elements = peek(object, from, *skip as usize, *at_most as usize)?;
+            Ok(Reply::List(elements.into_iter().take_while(|element| portion.takes(element.len())).collect()))
         }
         // An operation on several objects is applied by `move_to`.
         TakeOp::MoveTo { .. } => Ok(Reply::Done),
@@ -207,22 +209,24 @@ pub(super) fn pop(object: &mut Object, from: &Source) -> Result<Option<Delivered
     Ok(popped.map(|(bytes, score)| Delivered { bytes, deliveries: 0, score, entry: None }))
 }
 
-/// The next elements, which stay where they are.
-fn peek(object: &mut Object, from: &Source, at_most: usize) -> Result<Reply> {
+/// The next elements after the first ones, which stay where they are.
+fn peek(object: &mut Object, from: &Source, skip: usize, at_most: usize) -> Result<Vec<Bytes>> {
+    let until = skip.saturating_add(at_most);
     let again: Vec<Bytes> = object.taken.again.iter().map(|element| element.bytes.clone()).collect();
-    match from {
+    let first = match from {
         Source::List(end) => object.change(|list: &mut List| {
             let elements: Vec<Bytes> = match end {
-                End::Front => list.iter().take(at_most).cloned().collect(),
-                End::Back => list.iter().rev().take(at_most).cloned().collect(),
+                End::Front => list.iter().take(until).cloned().collect(),
+                End::Back => list.iter().rev().take(until).cloned().collect(),
             };
-            Ok(Reply::List(again.into_iter().chain(elements).take(at_most).collect()))
+            Ok(Reply::List(again.into_iter().chain(elements).take(until).collect()))
         }),
         Source::Sorted(end) => object.change(|sorted: &mut Sorted| {
-            let last = i64::try_from(at_most).unwrap_or(i64::MAX) - 1;
+            let last = i64::try_from(until).unwrap_or(i64::MAX) - 1;
             Ok(Reply::List(sorted.slice(*end, 0, last).into_iter().map(|(member, _)| member).collect()))
         }),
-        Source::Set => object.change(|set: &mut Set| Ok(Reply::List(set.iter().take(at_most).cloned().collect()))),
-        Source::Group(group) => Ok(Reply::List(object.journal(|journal| journal.peek(group, at_most)))),
-    }
+        Source::Set => object.change(|set: &mut Set| Ok(Reply::List(set.iter().take(until).cloned().collect()))),
+        Source::Group(group) => Ok(Reply::List(object.journal(|journal| journal.peek(group, until)))),
+    };
+    Ok(first?.list()?.into_iter().skip(skip).collect())
 }
