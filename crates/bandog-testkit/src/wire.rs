@@ -8,6 +8,7 @@ mod order;
 mod pump;
 
 use std::net::{SocketAddr, SocketAddrV4};
+use std::num::NonZeroU64;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,6 +99,13 @@ impl Wire {
     /// From now on, delays data from the server.
     pub fn delay_replies(&self, by: Duration) {
         self.execute(Action::Delay(Direction::Reply, by));
+    }
+
+    /// From now on, all connections together send at most this number of bytes per second to the server, and as many from
+    /// the server. `None` removes the limit: bytes that the proxy has taken in before still arrive at the old rate.
+    pub fn rate(&self, bytes_per_second: Option<NonZeroU64>) {
+        self.execute(Action::Rate(Direction::Request, bytes_per_second));
+        self.execute(Action::Rate(Direction::Reply, bytes_per_second));
     }
 
     /// Resets all connections. After this, the proxy accepts new connections as before.

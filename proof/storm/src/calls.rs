@@ -26,6 +26,7 @@ mod call;
 mod disturbances;
 mod event;
 mod findings;
+pub(crate) mod item;
 mod memory;
 mod outcome;
 mod play;
@@ -35,6 +36,7 @@ mod recorded;
 mod recorder;
 mod report;
 mod run_delay;
+mod stranger;
 mod task;
 pub(crate) mod text;
 

@@ -21,6 +21,10 @@ use crate::{
 
 /// An SQL query for the data in the database that the clients should have removed.
 const LEFT: &str = include_str!("sql/left.sql");
+/// The least limit of values and packets that servers accept, in bytes.
+pub(crate) const SMALL_PACKETS: usize = 1 << 20;
+/// The default limit of Redis, in bytes.
+const USUAL_BULKS: usize = 512 << 20;
 /// Timeout of the lock of the database file.
 const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 /// The channel to which sentinels subscribe.
@@ -155,6 +159,18 @@ impl TestStore {
         match self {
             Self::Other(server) => server.end_sessions(),
             _ => self.server(number).kill_clients(),
+        }
+    }
+
+    /// From now on, the servers take packets or values of at most 1 MiB, or again of as many bytes as before.
+    pub(crate) fn limit_packets(&self, is_limited: bool) {
+        if let Self::Other(server) = self {
+            return server.limit_packets(is_limited);
+        }
+        let bytes = if is_limited { SMALL_PACKETS } else { USUAL_BULKS };
+        for server in self.servers() {
+            // A server that is stopped has the old limit.
+            let _ = server.try_cmd(&["CONFIG", "SET", "proto-max-bulk-len", &bytes.to_string()]);
         }
     }
 

@@ -113,6 +113,7 @@ impl Pump {
             match action {
                 Action::LeadTo(target) => self.target = target,
                 Action::Delay(direction, delay) => self.rules.of(direction).delay = delay,
+                Action::Rate(direction, rate) => self.rules.of(direction).rate = rate,
                 Action::Drop(direction, dropping) => self.set_dropping(direction, dropping),
                 Action::LoseEverything => self.lose_everything(),
                 Action::Stall(stalled) => self.rules.stalled = stalled,
@@ -156,7 +157,7 @@ impl Pump {
 
     /// Moves bytes through all connections.
     fn move_bytes(&mut self) {
-        let (rules, buffer, counts) = (self.rules, &mut self.buffer, &self.counts);
+        let (rules, buffer, counts) = (&mut self.rules, &mut self.buffer, &self.counts);
         let broken = self.links.extract_if(.., |link| {
             let lost = link.take_in(rules, buffer);
             counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
@@ -214,9 +215,9 @@ impl Link {
         }
     }
 
-    fn take_in(&mut self, rules: Rules, buffer: &mut [u8]) -> usize {
-        let requests = self.request.take_in(&self.client, rules.request, buffer);
-        requests + self.reply.take_in(&self.server, rules.reply, buffer)
+    fn take_in(&mut self, rules: &mut Rules, buffer: &mut [u8]) -> usize {
+        let requests = self.request.take_in(&self.client, &mut rules.request, buffer);
+        requests + self.reply.take_in(&self.server, &mut rules.reply, buffer)
     }
 
     fn put_out(&mut self) -> io::Result<()> {

@@ -15,8 +15,12 @@ use super::{
     history::{End, Note, Op, Queue},
 };
 use crate::{
-    calls::{Context as _, JUDGE, Outcome},
+    calls::{
+        Context as _, JUDGE, Outcome,
+        item::{self, Item},
+    },
     history::{Files, now},
+    settings::Profile,
 };
 
 /// Longer than all leases, delays and pauses between attempts together.
@@ -27,13 +31,16 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(20);
 /// Number of elements that a handler works on at the same time.
 const SLOTS: u32 = 16;
+/// The words by which the errors of dead elements name the limit that a result exceeds.
+const LIMITS: [&str; 2] = ["a work queue keeps at most", "max_allowed_packet"];
 /// Maximum number of elements that are read.
 const PAGE: usize = 10_000;
 
 /// Removes the limits, works on all elements, reads the others, and removes them. The calls are those of the client
 /// [`JUDGE`].
 pub(super) async fn drain(client: &Client, files: &Files) {
-    let judge = Judge(Arc::new(Context::open(client, JUDGE, &files.client(JUDGE))));
+    item::read_calmly();
+    let judge = Judge(Arc::new(Context::open(client, JUDGE, &files.client(JUDGE), Profile::Calm)));
     for queue in Queue::ALL {
         judge.empty(queue).await;
     }
@@ -61,7 +68,8 @@ impl Judge {
             let rows = self.call(queue, Op::List(phase), self.0.page(queue, phase, PAGE)).await.unwrap_or_default();
             for row in rows {
                 let (element, attempt) = (row.id, row.attempt);
-                self.0.recorder().note(Note::There { queue, element, phase, attempt });
+                let names_limit = row.error.is_some_and(|error| LIMITS.iter().any(|limit| error.contains(limit)));
+                self.0.recorder().note(Note::There { queue, element, phase, attempt, names_limit });
                 self.call(queue, Op::Remove(element), handle.remove(&[element])).await;
             }
         }
@@ -86,7 +94,7 @@ impl Judge {
 }
 
 /// Records a delivery.
-fn handle_one(context: &Context, queue: Queue, delivery: &Delivery<u64>) {
+fn handle_one(context: &Context, queue: Queue, delivery: &Delivery<Item>) {
     let recorder = context.recorder();
     let handling = recorder.next_call();
     recorder.note(Note::begun(handling, queue, delivery));
