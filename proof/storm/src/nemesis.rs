@@ -19,7 +19,9 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(3);
 /// operations for 15 s and for 60 s.
 const OUTAGES: [u64; 3] = [1_000, 4_000, 65_000];
 /// The rates of narrow wires, in Mbit/s.
-const MEGABITS: [f64; 2] = [1.0, 100.0];
+const MEGABITS: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
+/// A Mbit/s, in bytes per second.
+const MEGABIT: u64 = 125_000;
 /// Maximum delay of narrow wires each way, in milliseconds.
 const FAR: u64 = 100;
 /// Commands of objects, one of which the fault `RightMissing` forbids.
@@ -254,7 +256,13 @@ impl Nemesis {
                 self.disturb_wire(wire, harm.kind);
             }
             FaultKind::Outage => return self.begin_outage(pool, harm),
-            FaultKind::SmallPackets => pool.store.limit_packets(true),
+            FaultKind::SmallPackets => {
+                pool.store.limit_packets(true);
+                if self.random.bool() {
+                    // Sessions keep the limit that they had at their begin.
+                    pool.store.kill_clients(harm.victim);
+                }
+            }
             FaultKind::Lossy => order(pool, slot, &format!("lose {} {}", harm.client, self.random.u64(..))),
             FaultKind::HoldRequests => order(pool, slot, &format!("hold-requests {}", harm.client)),
             FaultKind::HoldAnswers => order(pool, slot, &format!("hold-answers {}", harm.client)),
@@ -318,9 +326,8 @@ impl Nemesis {
                 wire.cut();
             }
             FaultKind::Narrow => {
-                let [least, most] = MEGABITS;
-                let megabits = least * (most / least).powf(self.random.f64());
-                wire.rate(NonZeroU64::new((megabits * 125.0) as u64 * 1_000));
+                let megabits = self.random.choice(MEGABITS).unwrap_or(MEGABITS[0]);
+                wire.rate(NonZeroU64::new(megabits * MEGABIT));
                 if self.random.bool() {
                     wire.delay(Duration::from_millis(self.random.u64(..=FAR)));
                 }

@@ -130,7 +130,8 @@ impl Judge {
         // What a map keeps for its programs.
         for (map, number) in timed.iter().zip(0..) {
             let deleted = async { map.delete().await };
-            self.call(Object(Kind::Timed, number), Op::Lend { key: 0, value: 0, ttl: 0 }, deleted, |_| Outcome::Ok).await;
+            self.call(Object(Kind::Timed, number), Op::Lend { key: 0, value: 0, ttl: 0 }, deleted, |_| Outcome::Ok)
+                .await;
         }
         let grid = &self.0.grid;
         for (object, key) in registers {

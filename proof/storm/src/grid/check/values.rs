@@ -38,10 +38,8 @@ fn owned_key(history: &History, calls: &[&Call], findings: &mut Findings) {
                 }
             }
             // A copy may be of an earlier time.
-            (Op::Peek { .. }, Some(Outcome::Found(found))) => {
-                if !written.contains(&found) {
-                    findings.broken("values", format!("a copy that nobody has written: {call}"));
-                }
+            (Op::Peek { .. }, Some(Outcome::Found(found))) if !written.contains(&found) => {
+                findings.broken("values", format!("a copy that nobody has written: {call}"));
             }
             (Op::Read { .. }, Some(Outcome::Found(found))) => {
                 let is_expected = found == value || unclear.iter().any(|(new, _)| *new == found);

@@ -118,8 +118,9 @@ impl<'h> Facts<'h> {
     pub(super) fn is_calm(&self, from: Nanos, to: Nanos) -> bool {
         let disturbances = &self.history.recorded.disturbances;
         let faults = disturbances.faults.iter().map(|fault| (fault.from, fault.to));
-        let stalls = disturbances.stalls.iter().map(|(_, from, to)| (*from, *to));
-        !faults.chain(stalls).any(|(begin, end)| begin <= to && end >= from)
+        // A handler that blocks a thread of its runtime holds up others that wait for it.
+        let pauses = disturbances.pauses().map(|(_, from, to)| (from, to));
+        !faults.chain(pauses).any(|(begin, end)| begin <= to && end >= from)
     }
 
     /// A fault that may have undone something between these times.

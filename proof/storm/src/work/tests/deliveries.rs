@@ -23,6 +23,10 @@ fn attempts_increase_by_one() {
     with(&[], of(1, End::Dropped));
     with(&[], of(1, End::Settles(How::HandBack)));
     with(&["attempts"], |history| history.handling(4).attempt = 2);
+    with(&[], |history| {
+        history.handling(4).attempt = 2;
+        history.recorded.disturbances.blocked.push((Some(3), 40 * MS, 50 * MS));
+    });
     // An answer with the element was lost.
     with(&[], |history| {
         of(3, End::Error)(history);
