@@ -147,6 +147,13 @@ impl Wire {
         self.execute(Action::Stall(on));
     }
 
+    /// From now on, the proxy holds back all data of the connections that are open, as [`stall`](Self::stall) does, and new
+    /// ones work: a request that a client repeats on a new connection can overtake the first one by any time. Without `on`,
+    /// all data of these connections are delivered.
+    pub fn stall_open(&self, on: bool) {
+        self.execute(Action::StallOpen(on));
+    }
+
     /// Number of accepted connections so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {

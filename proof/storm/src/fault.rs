@@ -41,6 +41,8 @@ pub(crate) enum FaultKind {
     Narrow,
     /// No worker reaches the store: requests are lost, refused or delivered later.
     Outage,
+    /// The data of a worker's open connections are held, and delivered later. New connections work.
+    Overtaken,
     /// The server takes packets or values of at most 1 MiB.
     SmallPackets,
     /// About a third of the calls of a client are lost, refused or late.
@@ -110,15 +112,15 @@ pub(crate) enum FaultKind {
 use FaultKind::{
     ClientsKilled, Cut, Dismissed, Evict, Failover, Flushed, Forget, Full, HandedOver, HoldAnswers, HoldRequests, Kill,
     KillInWrite, LogDeleted, LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, Narrow, NodeEmpty,
-    NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Outage, Promoted, Refuse, RightMissing, RuntimeEnded,
-    ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled, ServerSleep, ServerStop, SlotsMoved,
-    Slow, SmallPackets, Stall, Starved, Stop, StopInWrite, TableLocked, TimeNamespace, WritesPaused,
+    NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Outage, Overtaken, Promoted, Refuse, RightMissing,
+    RuntimeEnded, ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled, ServerSleep, ServerStop,
+    SlotsMoved, Slow, SmallPackets, Stall, Starved, Stop, StopInWrite, TableLocked, TimeNamespace, WritesPaused,
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
 /// fault has no profile, the workers or the machine cause this fault, or only some kinds of traffic have it
 /// (`FaultKind::of_…`). The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 46] = {
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 47] = {
     use StoreKind::{
         Cluster as C, Mariadb as D, Memory as M, Postgres as P, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S,
         Zookeeper as Z, ZookeeperEnsemble as E,
@@ -166,6 +168,7 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 46] = {
         (RuntimeEnded, "runtime-ended", &[], None),
         (Narrow, "narrow", &[], None),
         (Outage, "outage", &[], None),
+        (Overtaken, "overtaken", &[], None),
         (SmallPackets, "small-packets", &[], None),
         (Promoted, "promoted", &[], None),
         (Evict, "evict", &[], None),
@@ -205,6 +208,9 @@ impl FaultKind {
         }
         if profile.has(Profile::Outages) && (has_wires || matches!(store, StoreKind::Memory | StoreKind::Sqlite)) {
             kinds.push(Outage);
+        }
+        if profile.has(Profile::Outages) && has_wires {
+            kinds.push(Overtaken);
         }
         if profile.has(Profile::Packets)
             && matches!(store, StoreKind::Redis | StoreKind::Sentinel | StoreKind::Cluster | StoreKind::Mariadb)
@@ -284,7 +290,7 @@ impl FaultKind {
     pub(crate) fn is_of_one_client(self) -> bool {
         match self {
             Kill | Dismissed | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow
-            | LoseRequests | LoseAnswers | Stall | Refuse | Narrow | Lossy | HoldRequests | HoldAnswers
+            | LoseRequests | LoseAnswers | Stall | Refuse | Narrow | Overtaken | Lossy | HoldRequests | HoldAnswers
             | RuntimeEnded => true,
             ServerStop
             | ServerSleep

@@ -178,7 +178,7 @@ impl Nemesis {
         let Target { ttl, stops: (least, greatest), replaces_within, .. } = self.target;
         // The duration as a multiple of the ttl.
         let ttls = match kind {
-            FaultKind::Outage => {
+            FaultKind::Outage | FaultKind::Overtaken => {
                 let [least, most, longest] = OUTAGES;
                 let is_long = self.target.has_long_outages && self.random.u8(..3) == 0;
                 return Duration::from_millis(self.random.u64(least..if is_long { longest } else { most }));
@@ -251,6 +251,7 @@ impl Nemesis {
             | FaultKind::LoseAnswers
             | FaultKind::Stall
             | FaultKind::Refuse
+            | FaultKind::Overtaken
             | FaultKind::Narrow => {
                 let Some(wire) = pool.workers[slot].wires.get(harm.victim) else { return true };
                 self.disturb_wire(wire, harm.kind);
@@ -321,6 +322,7 @@ impl Nemesis {
             FaultKind::LoseRequests => wire.drop_requests(true),
             FaultKind::LoseAnswers => wire.drop_replies(true),
             FaultKind::Stall => wire.stall(true),
+            FaultKind::Overtaken => wire.stall_open(true),
             FaultKind::Refuse => {
                 wire.refuse(true);
                 wire.cut();
@@ -372,6 +374,7 @@ impl Nemesis {
             | FaultKind::LoseAnswers
             | FaultKind::Stall
             | FaultKind::Refuse
+            | FaultKind::Overtaken
             | FaultKind::Narrow => {
                 pool.workers[harm.slot].wires.get(harm.victim).inspect(|wire| heal(wire));
             }
@@ -452,6 +455,7 @@ fn heal(wire: &Wire) {
     wire.drop_requests(false);
     wire.drop_replies(false);
     wire.stall(false);
+    wire.stall_open(false);
     wire.refuse(false);
 }
 

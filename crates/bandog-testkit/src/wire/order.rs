@@ -23,6 +23,7 @@ pub(super) enum Action {
     Drop(Direction, bool),
     LoseEverything,
     Stall(bool),
+    StallOpen(bool),
     Refuse(bool),
     Cut,
     /// Ends the proxy's thread.

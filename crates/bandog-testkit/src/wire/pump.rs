@@ -54,6 +54,8 @@ struct Link {
     server: TcpStream,
     request: Flow,
     reply: Flow,
+    /// True while the proxy holds back all data of this connection.
+    stalled: bool,
 }
 
 impl Pump {
@@ -117,6 +119,7 @@ impl Pump {
                 Action::Drop(direction, dropping) => self.set_dropping(direction, dropping),
                 Action::LoseEverything => self.lose_everything(),
                 Action::Stall(stalled) => self.rules.stalled = stalled,
+                Action::StallOpen(stalled) => self.links.iter_mut().for_each(|link| link.stalled = stalled),
                 Action::Refuse(refused) => self.set_refused(refused),
                 Action::Cut => self.cut(|_| true),
                 Action::End => return true,
@@ -161,7 +164,7 @@ impl Pump {
         let broken = self.links.extract_if(.., |link| {
             let lost = link.take_in(rules, buffer);
             counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
-            !rules.stalled && link.put_out().is_err()
+            !rules.stalled && !link.stalled && link.put_out().is_err()
         });
         broken.for_each(Link::reset);
         self.links.retain(|link| !link.is_finished());
@@ -173,8 +176,8 @@ impl Pump {
         let mut fds = vec![PollFd::new(&self.wake_ups, PollFlags::IN)];
         fds.extend(self.listener.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
         let stalled = self.rules.stalled;
-        fds.extend(self.links.iter().flat_map(|link| link.interests(stalled)));
-        let due = self.links.iter().filter_map(Link::due).min();
+        fds.extend(self.links.iter().flat_map(|link| link.interests(stalled || link.stalled)));
+        let due = self.links.iter().filter(|link| !link.stalled).filter_map(Link::due).min();
         let due = due.filter(|_| !stalled);
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
@@ -205,7 +208,7 @@ impl Link {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
         }
-        Ok(Self { client, server, request: Flow::default(), reply: Flow::default() })
+        Ok(Self { client, server, request: Flow::default(), reply: Flow::default(), stalled: false })
     }
 
     fn flow(&self, direction: Direction) -> &Flow {

@@ -54,6 +54,20 @@ fn a_wire_without_faults_forwards_all_bytes_and_counts_connections() {
 }
 
 #[test]
+fn open_connections_are_stalled_while_new_ones_work() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut first = dial(&wire);
+    wire.stall_open(true);
+    first.send(&["SET", "k", "late"]).unwrap();
+    drop(first); // The client gives up, and repeats its request.
+    assert_eq!(dial(&wire).cmd(&["SET", "k", "soon"]).unwrap().text(), "OK");
+    assert_eq!(redis.cmd(&["GET", "k"]).text(), "soon");
+    wire.stall_open(false);
+    eventually(SOON, || redis.cmd(&["GET", "k"]).text() == "late");
+}
+
+#[test]
 fn a_rate_limits_all_connections_together_in_both_directions() {
     let redis = RedisServer::start();
     let wire = redis.wire();

@@ -74,7 +74,10 @@ impl Disturbances {
 
     /// The time after which the store does not apply a call any more whose client got no answer before `end`.
     pub(crate) fn applied_until(&self, end: Nanos) -> Nanos {
-        let outages = self.faults.iter().filter(|fault| fault.kind == FaultKind::Outage && fault.from <= end);
+        let outages = self
+            .faults
+            .iter()
+            .filter(|fault| matches!(fault.kind, FaultKind::Outage | FaultKind::Overtaken) && fault.from <= end);
         let over = outages.map(|fault| fault.to).fold(end, Nanos::max);
         over.saturating_add(APPLIED_WITHIN)
     }
