@@ -53,7 +53,7 @@ pub(crate) use self::{
     recorded::Recorded,
     recorder::Recorder,
     report::{Figures, Report},
-    task::{Context, Task},
+    task::{Context, Task, caught},
 };
 
 /// The client that reads the objects at the end, when all faults are removed and all other clients have ended.

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     future::Future,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -17,7 +18,10 @@ use super::{
     worker::fleeting::end_lent,
 };
 use crate::{
-    calls::{Context as _, JUDGE, Outcome, item::Item},
+    calls::{
+        Context as _, JUDGE, Outcome,
+        item::{self, Item},
+    },
     history::{CallId, Files},
     settings::Profile,
 };
@@ -44,7 +48,8 @@ pub(super) async fn drain(
     has_taken: impl Fn() -> bool,
     has_ttls: impl Fn() -> bool,
 ) {
-    let judge = Judge(Context::open(client, JUDGE, &files.client(JUDGE), Profile::Calm));
+    item::read_calmly();
+    let judge = Judge(Context::open(client, JUDGE, &files.client(JUDGE), Profile::Calm), AtomicBool::new(false));
     let start = Instant::now();
     loop {
         let mut found = false;
@@ -56,7 +61,8 @@ pub(super) async fn drain(
             }
         }
         let closed = judge.0.grid.close().await;
-        if !found && (closed.is_ok() && !has_taken() || start.elapsed() > LEASES_END) {
+        let has_failed = judge.1.swap(false, Relaxed);
+        if !found && (closed.is_ok() && !has_failed && !has_taken() || start.elapsed() > LEASES_END) {
             break;
         }
         if !found {
@@ -66,7 +72,8 @@ pub(super) async fn drain(
     judge.read_all(before, has_ttls).await;
 }
 
-struct Judge(Context);
+/// The client, and whether a call has failed: on a busy machine the store may answer late.
+struct Judge(Context, AtomicBool);
 
 impl Judge {
     /// Takes out one element. Returns whether there was one.
@@ -180,6 +187,9 @@ impl Judge {
 
     fn end(&self, call: CallId, outcome: Outcome) -> bool {
         self.0.recorder().end(call, outcome);
+        if matches!(outcome, Outcome::Refused | Outcome::Unclear) {
+            self.1.store(true, Relaxed);
+        }
         matches!(outcome, Outcome::Ok | Outcome::Found(_) | Outcome::Taken { .. })
     }
 }

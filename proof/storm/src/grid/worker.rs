@@ -15,7 +15,10 @@ use super::{
     drain::drain,
     history::{Kind, Object, Objects},
 };
-use crate::calls::{Process, Recorded, Traffic, print_line};
+use crate::{
+    calls::{Process, Recorded, Traffic, item, print_line},
+    settings::Profile,
+};
 
 /// The default of `Limits::element`, in bytes.
 pub(super) const LARGEST: usize = 512 << 10;
@@ -31,6 +34,9 @@ impl Traffic for Calls {
 
     /// Runs the tasks of a client to their end, and closes the client.
     async fn work(process: &Process, client: Client, number: u32) {
+        if process.has(Profile::Panics) {
+            item::panic_on_reads(|_| {});
+        }
         let context = Arc::new(Context::open(&client, number, &process.path(number), process.args.profile));
         let mut tasks = Vec::new();
         for number in 0..process.args.tasks {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::task::{ONCE, SEVERAL, Task};
 use crate::{
-    calls::{Outcome, item::Item},
+    calls::{Outcome, caught, item::Item},
     grid::{
         context::Context,
         drain::read,
@@ -111,7 +111,9 @@ impl Task {
             let (_, events) = self.call((object, Op::Listen), SEVERAL, events, |_| Outcome::Ok).await;
             let Some(mut events): Option<MapEvents<u64, Item>> = events else { return };
             for _ in 0..self.random.u32(..EVENTS) {
-                if timeout(EVENT, events.next()).await.is_ok_and(|event| event.is_none()) {
+                // The values of an event may panic while they are read.
+                let event = timeout(EVENT, caught(events.next())).await;
+                if event.is_ok_and(|event| event.is_some_and(|event| event.is_none())) {
                     return;
                 }
             }

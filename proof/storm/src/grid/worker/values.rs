@@ -4,7 +4,7 @@ use bandog::grid::Map;
 
 use super::task::{EXACT, ONCE, SEVERAL, Task};
 use crate::{
-    calls::{Context as _, Outcome, item::Item},
+    calls::{Context as _, Outcome, caught, item::Item},
     grid::{
         context::Context,
         drain::read,
@@ -89,7 +89,7 @@ impl Task {
             self.call(at, SEVERAL, update, |from| Outcome::Found(*from)).await;
             return;
         }
-        let Ok(from) = read(&context, object, key).await else { return };
+        let Some(Ok(from)) = caught(read(&context, object, key)).await else { return };
         let at = (object, Op::Swap { key, from: Some(from), to });
         let value = grid.value::<Item>(object.name()).expect("a handle");
         let (from_item, to_item) = (Item::new(from), Item::new(to));
