@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_testkit::{RedisServer, Reply, Wire};
+use bandog_testkit::{RedisServer, Reply, Wire, eventually};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::{
@@ -25,6 +25,8 @@ const LEFT: &str = include_str!("sql/left.sql");
 pub(crate) const SMALL_PACKETS: usize = 1 << 20;
 /// The default limit of Redis, in bytes.
 const USUAL_BULKS: usize = 512 << 20;
+/// Maximum time in which a server reads its data.
+const LOADED_WITHIN: Duration = Duration::from_secs(60);
 /// Timeout of the lock of the database file.
 const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 /// The channel to which sentinels subscribe.
@@ -133,7 +135,13 @@ impl TestStore {
     /// Kills the server, and starts it again with its data.
     pub(crate) fn kill_and_restart(&self) {
         match self {
-            Self::Redis(server) => server.restart(),
+            Self::Redis(server) => {
+                server.restart();
+                // It answers with errors until it has read all its data.
+                eventually(LOADED_WITHIN, || {
+                    server.try_cmd(&["PING"]).is_ok_and(|reply| reply == Reply::Text("PONG".into()))
+                });
+            }
             _ => self.other_server().kill_and_restart(),
         }
     }

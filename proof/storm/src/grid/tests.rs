@@ -151,6 +151,22 @@ fn an_element_that_is_popped_twice_is_seen_unless_its_client_died_at_once() {
 }
 
 #[test]
+fn a_popped_element_comes_again_after_an_outage_of_30_seconds() {
+    let again = |outage: Nanos| {
+        let mut history = good();
+        let second = &mut history.recorded.calls[7];
+        (second.client, second.outcome) = (2, Some(Outcome::Found(6)));
+        (second.begin, second.end) = (40 * SECOND, 40 * SECOND + MS);
+        let (from, to) = (75 * MS, 75 * MS + outage);
+        let fault = Fault { kind: FaultKind::Outage, from, to, client: None, name: None };
+        history.recorded.disturbances.faults.push(fault);
+        history
+    };
+    breaks(&again(20 * SECOND), &["twice"]);
+    breaks(&again(30 * SECOND), &[]);
+}
+
+#[test]
 fn an_element_that_comes_after_it_is_done_is_seen() {
     for (op, outcome) in [(Op::Pop, Outcome::Found(5)), (Op::Take, taken(5, 9, 3))] {
         let mut history = good();
@@ -356,6 +372,11 @@ fn messages_that_are_missing_or_come_twice_are_seen() {
         history.recorded.calls[1].outcome = Some(outcome);
         breaks(&history, laws);
     }
+    // One without an answer may be overtaken by later ones.
+    let mut overtaken = messages(&[begin, message(1), message(3), message(2)]);
+    breaks(&overtaken, &["messages"]);
+    overtaken.recorded.calls[1].outcome = Some(Outcome::Unclear);
+    breaks(&overtaken, &[]);
 }
 
 #[test]
