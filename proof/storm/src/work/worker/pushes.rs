@@ -6,7 +6,7 @@ use bandog::work::{ElementId, Outcome as Ended, Push, Pushed};
 
 use super::{
     handler::RESULT_BYTE,
-    task::{ONCE, PUSHES, Task},
+    task::{ONCE, Task},
 };
 use crate::{
     calls::{
@@ -66,7 +66,7 @@ impl Task {
         let push = if once == 0 { push } else { push.once(once.to_string(), WINDOW) };
         let pushed = |pushed: &Pushed| Outcome::Pushed { element: pushed.id, is_new: pushed.is_new };
         let op = op(value, key, once, 0);
-        if let (_, Some(pushed)) = self.call((queue, op), PUSHES, async { push.await }, pushed).await {
+        if let (_, Some(pushed)) = self.call((queue, op), self.push_limit(), async { push.await }, pushed).await {
             let context = self.context.clone();
             context.learn(queue, pushed.id, &mut self.random);
             if keeps && self.random.bool() {
@@ -125,7 +125,8 @@ impl Task {
         let ops = last.into_iter().map(|value| op(value, 0, 0, parts));
         let ops = ops.chain(values.iter().map(|value| op(*value, key, 0, 0)));
         let at = now();
-        let begin = |op| self.context.recorder().begin_at(at, self.number, queue, op, PUSHES);
+        let limit = self.push_limit();
+        let begin = |op| self.context.recorder().begin_at(at, self.number, queue, op, limit);
         let calls: Vec<_> = ops.map(begin).collect();
         let answer = self.answer(push).await;
         let outcome = |at: usize| match &answer {
