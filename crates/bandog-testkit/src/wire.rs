@@ -8,6 +8,7 @@ mod order;
 mod pump;
 
 use std::net::{SocketAddr, SocketAddrV4};
+use std::num::NonZeroU64;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -100,6 +101,13 @@ impl Wire {
         self.execute(Action::Delay(Direction::Reply, by));
     }
 
+    /// From now on, all connections together send at most this number of bytes per second to the server, and as many from
+    /// the server. `None` removes the limit: bytes that the proxy has taken in before still arrive at the old rate.
+    pub fn rate(&self, bytes_per_second: Option<NonZeroU64>) {
+        self.execute(Action::Rate(Direction::Request, bytes_per_second));
+        self.execute(Action::Rate(Direction::Reply, bytes_per_second));
+    }
+
     /// Resets all connections. After this, the proxy accepts new connections as before.
     pub fn cut(&self) {
         self.execute(Action::Cut);
@@ -137,6 +145,13 @@ impl Wire {
     /// `stall(false)`.
     pub fn stall(&self, on: bool) {
         self.execute(Action::Stall(on));
+    }
+
+    /// From now on, the proxy holds back all data of the connections that are open, as [`stall`](Self::stall) does, and new
+    /// ones work: a request that a client repeats on a new connection can overtake the first one by any time. Without `on`,
+    /// all data of these connections are delivered.
+    pub fn stall_open(&self, on: bool) {
+        self.execute(Action::StallOpen(on));
     }
 
     /// Number of accepted connections so far.

@@ -26,6 +26,7 @@ mod call;
 mod disturbances;
 mod event;
 mod findings;
+pub(crate) mod item;
 mod memory;
 mod outcome;
 mod play;
@@ -35,6 +36,7 @@ mod recorded;
 mod recorder;
 mod report;
 mod run_delay;
+mod stranger;
 mod task;
 pub(crate) mod text;
 
@@ -51,7 +53,7 @@ pub(crate) use self::{
     recorded::Recorded,
     recorder::Recorder,
     report::{Figures, Report},
-    task::{Context, Task},
+    task::{Context, Task, caught},
 };
 
 /// The client that reads the objects at the end, when all faults are removed and all other clients have ended.

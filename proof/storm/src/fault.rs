@@ -37,6 +37,14 @@ pub(crate) enum FaultKind {
     Stall,
     /// A worker cannot connect.
     Refuse,
+    /// A worker's wire has a low rate, and in some cases a delay of up to 200 ms.
+    Narrow,
+    /// No worker reaches the store: requests are lost, refused or delivered later.
+    Outage,
+    /// The data of a worker's open connections are held, and delivered later. New connections work.
+    Overtaken,
+    /// The server takes packets or values of at most 1 MiB.
+    SmallPackets,
     /// About a third of the calls of a client are lost, refused or late.
     Lossy,
     /// A client's requests are held, and executed later.
@@ -103,16 +111,16 @@ pub(crate) enum FaultKind {
 
 use FaultKind::{
     ClientsKilled, Cut, Dismissed, Evict, Failover, Flushed, Forget, Full, HandedOver, HoldAnswers, HoldRequests, Kill,
-    KillInWrite, LogDeleted, LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, NodeEmpty,
-    NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Promoted, Refuse, RightMissing, RuntimeEnded,
-    ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled, ServerSleep, ServerStop, SlotsMoved,
-    Slow, Stall, Starved, Stop, StopInWrite, TableLocked, TimeNamespace, WritesPaused,
+    KillInWrite, LogDeleted, LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, Narrow, NodeEmpty,
+    NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Outage, Overtaken, Promoted, Refuse, RightMissing,
+    RuntimeEnded, ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled, ServerSleep, ServerStop,
+    SlotsMoved, Slow, SmallPackets, Stall, Starved, Stop, StopInWrite, TableLocked, TimeNamespace, WritesPaused,
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
 /// fault has no profile, the workers or the machine cause this fault, or only some kinds of traffic have it
 /// (`FaultKind::of_…`). The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 43] = {
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 47] = {
     use StoreKind::{
         Cluster as C, Mariadb as D, Memory as M, Postgres as P, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S,
         Zookeeper as Z, ZookeeperEnsemble as E,
@@ -158,6 +166,10 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 43] = {
         (Full, "full", &[], None),
         (RightMissing, "right-missing", &[], None),
         (RuntimeEnded, "runtime-ended", &[], None),
+        (Narrow, "narrow", &[], None),
+        (Outage, "outage", &[], None),
+        (Overtaken, "overtaken", &[], None),
+        (SmallPackets, "small-packets", &[], None),
         (Promoted, "promoted", &[], None),
         (Evict, "evict", &[], None),
         (Starved, "starved", &[], None),
@@ -190,11 +202,26 @@ impl FaultKind {
         let mut kinds = Self::of(store, profile);
         // A server keeps its data when it is killed: the fault `Flushed` is the one that loses them.
         kinds.retain(|kind| !matches!(kind, TimeNamespace | OtherBoot | ServerEmpty | Forget));
-        if matches!(profile, Profile::Pauses | Profile::Everything) && store == StoreKind::Memory {
+        let has_wires = matches!(store, StoreKind::Redis | StoreKind::Postgres | StoreKind::Mariadb);
+        if profile.has(Profile::Wires) && has_wires {
+            kinds.push(Narrow);
+        }
+        if profile.has(Profile::Outages) && (has_wires || matches!(store, StoreKind::Memory | StoreKind::Sqlite)) {
+            kinds.push(Outage);
+        }
+        if profile.has(Profile::Outages) && has_wires {
+            kinds.push(Overtaken);
+        }
+        if profile.has(Profile::Packets)
+            && matches!(store, StoreKind::Redis | StoreKind::Sentinel | StoreKind::Cluster | StoreKind::Mariadb)
+        {
+            kinds.push(SmallPackets);
+        }
+        if profile.has(Profile::Pauses) && store == StoreKind::Memory {
             kinds.push(RuntimeEnded);
         }
         let is_redis = matches!(store, StoreKind::Redis | StoreKind::Sentinel | StoreKind::Cluster);
-        if matches!(profile, Profile::Server | Profile::Everything) && is_redis {
+        if profile.has(Profile::Server) && is_redis {
             kinds.extend([Flushed, Full]);
             if store == StoreKind::Redis {
                 kinds.push(ServerKilled);
@@ -263,7 +290,8 @@ impl FaultKind {
     pub(crate) fn is_of_one_client(self) -> bool {
         match self {
             Kill | Dismissed | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow
-            | LoseRequests | LoseAnswers | Stall | Refuse | Lossy | HoldRequests | HoldAnswers | RuntimeEnded => true,
+            | LoseRequests | LoseAnswers | Stall | Refuse | Narrow | Overtaken | Lossy | HoldRequests | HoldAnswers
+            | RuntimeEnded => true,
             ServerStop
             | ServerSleep
             | WritesPaused
@@ -289,7 +317,9 @@ impl FaultKind {
             | NotificationFileReplaced
             | LogDeleted
             | Evict
-            | Starved => false,
+            | Starved
+            | Outage
+            | SmallPackets => false,
         }
     }
 

@@ -55,7 +55,7 @@ fn run_on(store: StoreKind, seed: u64, args: &LocksArgs) -> io::Result<Report> {
         purpose: Purpose { keeps: false, movable: topology::cluster::locks },
         args: of_workers,
         ends_within: ENDS_WITHIN,
-        ..Plays::of(TrafficKind::Locks, store, faults, Until::Calls(args.ops))
+        ..Plays::of(TrafficKind::Locks, store, faults, Until::Calls(args.ops), args.plays.profile)
     };
     let mut played = Played::play(plays, store, seed, &args.plays)?;
     played.drain(async |client, _| sweep(client, &kinds).await);

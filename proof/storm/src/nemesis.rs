@@ -1,8 +1,8 @@
 //! The nemesis: it injects faults into workers and stores, and removes the faults.
 
-use std::{collections::BTreeSet, fs, thread, time::Duration};
+use std::{collections::BTreeSet, fs, num::NonZeroU64, thread, time::Duration};
 
-use bandog_testkit::Reply;
+use bandog_testkit::{Reply, Wire};
 
 use crate::{
     fault::{Fault, FaultKind},
@@ -15,6 +15,15 @@ use crate::{
 
 /// Maximum time until a promotion that the nemesis has not caused is known to all sentinels and nodes.
 const KNOWN_WITHIN: Duration = Duration::from_secs(3);
+/// The shortest and the longest outage, in milliseconds, and the longest of a run with long outages: stores remember
+/// operations for 15 s and for 60 s.
+const OUTAGES: [u64; 3] = [1_000, 4_000, 65_000];
+/// The rates of narrow wires, in Mbit/s.
+const MEGABITS: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
+/// A Mbit/s, in bytes per second.
+const MEGABIT: u64 = 125_000;
+/// Maximum delay of narrow wires each way, in milliseconds.
+const FAR: u64 = 100;
 /// Commands of objects, one of which the fault `RightMissing` forbids.
 const RIGHTS: [&str; 12] =
     ["evalsha", "hdel", "hget", "hset", "incrby", "lpop", "pexpire", "rpush", "sadd", "set", "zadd", "zrem"];
@@ -48,14 +57,22 @@ pub(crate) struct Target {
     pub(crate) replaces_within: Duration,
     /// The faults of other workers that can begin shortly before the store is emptied.
     pub(crate) before_empty: &'static [FaultKind],
+    /// Whether some outages are longer than the time for which stores remember operations.
+    pub(crate) has_long_outages: bool,
     /// The table that the fault `TableLocked` locks.
     pub(crate) table: &'static str,
 }
 
 impl Target {
     /// Traffic on locks.
-    pub(crate) const LOCKS: Self =
-        Self { ttl: TTL, stops: (1.2, 2.2), replaces_within: Duration::ZERO, before_empty: &[], table: "bandog_lease" };
+    pub(crate) const LOCKS: Self = Self {
+        ttl: TTL,
+        stops: (1.2, 2.2),
+        replaces_within: Duration::ZERO,
+        before_empty: &[],
+        has_long_outages: false,
+        table: "bandog_lease",
+    };
 }
 
 /// Chooses, injects and removes faults.
@@ -79,6 +96,17 @@ impl Nemesis {
     /// Whether there are no faults to inject.
     pub(crate) fn is_idle(&self) -> bool {
         self.kinds.is_empty()
+    }
+
+    /// The longest time for which no client reaches the store.
+    pub(crate) fn longest_outage(&self) -> Duration {
+        let [_, most, longest] = OUTAGES;
+        let has_outages = self.kinds.contains(&FaultKind::Outage);
+        Duration::from_millis(match self.target.has_long_outages {
+            _ if !has_outages => 0,
+            true => longest,
+            false => most,
+        })
     }
 
     /// Pause before the next fault.
@@ -150,6 +178,12 @@ impl Nemesis {
         let Target { ttl, stops: (least, greatest), replaces_within, .. } = self.target;
         // The duration as a multiple of the ttl.
         let ttls = match kind {
+            FaultKind::Outage | FaultKind::Overtaken => {
+                let [least, most, longest] = OUTAGES;
+                let is_long = self.target.has_long_outages && self.random.u8(..3) == 0;
+                return Duration::from_millis(self.random.u64(least..if is_long { longest } else { most }));
+            }
+            FaultKind::SmallPackets => return Duration::from_millis(self.random.u64(200..4_000)),
             FaultKind::Stop | FaultKind::StopInWrite => least + (greatest - least) * self.random.f64(),
             FaultKind::Kill | FaultKind::KillInWrite | FaultKind::Dismissed if !replaces_within.is_zero() => {
                 return replaces_within.mul_f64(self.random.f64());
@@ -183,6 +217,7 @@ impl Nemesis {
             | FaultKind::LoseAnswers
             | FaultKind::Stall
             | FaultKind::Refuse => 0.2 + 1.5 * self.random.f64(),
+            FaultKind::Narrow => 0.5 + 4.0 * self.random.f64(),
             FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => 0.2 + 1.5 * self.random.f64(),
             FaultKind::ServerStop | FaultKind::ServerSleep | FaultKind::WritesPaused | FaultKind::TableLocked => {
                 0.2 + self.random.f64()
@@ -215,8 +250,19 @@ impl Nemesis {
             | FaultKind::LoseRequests
             | FaultKind::LoseAnswers
             | FaultKind::Stall
-            | FaultKind::Refuse => {
-                self.disturb_wire(pool, harm);
+            | FaultKind::Refuse
+            | FaultKind::Overtaken
+            | FaultKind::Narrow => {
+                let Some(wire) = pool.workers[slot].wires.get(harm.victim) else { return true };
+                self.disturb_wire(wire, harm.kind);
+            }
+            FaultKind::Outage => return self.begin_outage(pool, harm),
+            FaultKind::SmallPackets => {
+                pool.store.limit_packets(true);
+                if self.random.bool() {
+                    // Sessions keep the limit that they had at their begin.
+                    pool.store.kill_clients(harm.victim);
+                }
             }
             FaultKind::Lossy => order(pool, slot, &format!("lose {} {}", harm.client, self.random.u64(..))),
             FaultKind::HoldRequests => order(pool, slot, &format!("hold-requests {}", harm.client)),
@@ -269,19 +315,48 @@ impl Nemesis {
         true
     }
 
-    /// Injects a fault into one of the wires of the worker, if the worker has wires.
-    fn disturb_wire(&mut self, pool: &WorkerPool, harm: &Harm) {
-        let Some(wire) = pool.workers[harm.slot].wires.get(harm.victim) else { return };
-        match harm.kind {
+    /// Injects a fault into a wire.
+    fn disturb_wire(&mut self, wire: &Wire, kind: FaultKind) {
+        match kind {
             FaultKind::Slow => wire.delay(Duration::from_millis(self.random.u64(5..150))),
             FaultKind::LoseRequests => wire.drop_requests(true),
             FaultKind::LoseAnswers => wire.drop_replies(true),
             FaultKind::Stall => wire.stall(true),
+            FaultKind::Overtaken => wire.stall_open(true),
             FaultKind::Refuse => {
                 wire.refuse(true);
                 wire.cut();
             }
+            FaultKind::Narrow => {
+                let megabits = self.random.choice(MEGABITS).unwrap_or(MEGABITS[0]);
+                wire.rate(NonZeroU64::new(megabits * MEGABIT));
+                if self.random.bool() {
+                    wire.delay(Duration::from_millis(self.random.u64(..=FAR)));
+                }
+            }
             _ => wire.cut(),
+        }
+    }
+
+    /// No client reaches the store. Returns false if that was not possible.
+    fn begin_outage(&mut self, pool: &mut WorkerPool, harm: &Harm) -> bool {
+        match pool.store {
+            TestStore::Memory => {
+                for client in 0..pool.size.clients {
+                    let held = if self.random.bool() { "hold-requests" } else { "hold-answers" };
+                    order(pool, harm.slot, &format!("{held} {client}"));
+                }
+                true
+            }
+            TestStore::Sqlite(_) => pool.store.lock_table(self.target.table, harm.length),
+            _ => {
+                let kinds = [FaultKind::LoseRequests, FaultKind::LoseAnswers, FaultKind::Stall, FaultKind::Refuse];
+                for wire in pool.workers.iter().flat_map(|worker| &worker.wires) {
+                    let kind = self.random.choice(kinds).unwrap_or(FaultKind::Stall);
+                    self.disturb_wire(wire, kind);
+                }
+                true
+            }
         }
     }
 
@@ -298,15 +373,20 @@ impl Nemesis {
             | FaultKind::LoseRequests
             | FaultKind::LoseAnswers
             | FaultKind::Stall
-            | FaultKind::Refuse => {
-                if let Some(wire) = pool.workers[harm.slot].wires.get(harm.victim) {
-                    wire.delay(Duration::ZERO);
-                    wire.drop_requests(false);
-                    wire.drop_replies(false);
-                    wire.stall(false);
-                    wire.refuse(false);
-                }
+            | FaultKind::Refuse
+            | FaultKind::Overtaken
+            | FaultKind::Narrow => {
+                pool.workers[harm.slot].wires.get(harm.victim).inspect(|wire| heal(wire));
             }
+            FaultKind::Outage => match pool.store {
+                TestStore::Memory => {
+                    for client in 0..pool.size.clients {
+                        order(pool, harm.slot, &format!("heal {client}"));
+                    }
+                }
+                _ => pool.workers.iter().flat_map(|worker| &worker.wires).for_each(heal),
+            },
+            FaultKind::SmallPackets => pool.store.limit_packets(false),
             FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => {
                 order(pool, harm.slot, &format!("heal {}", harm.client))
             }
@@ -366,6 +446,17 @@ impl Nemesis {
         let from = seen.saturating_sub(nanos(KNOWN_WITHIN));
         Some(Fault { kind: FaultKind::Promoted, from, to: now(), client: None, name: None })
     }
+}
+
+/// Removes all faults of a wire.
+fn heal(wire: &Wire) {
+    wire.delay(Duration::ZERO);
+    wire.rate(None);
+    wire.drop_requests(false);
+    wire.drop_replies(false);
+    wire.stall(false);
+    wire.stall_open(false);
+    wire.refuse(false);
 }
 
 /// Sets the memory limit of a server: 0 is none.

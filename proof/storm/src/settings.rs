@@ -76,8 +76,48 @@ pub(crate) enum Profile {
     Server,
     /// Slots of a cluster move to other nodes
     Moves,
-    /// The faults of all other profiles
+    /// Large values, on connections of 1 to 100 Mbit/s and of up to 200 ms
+    Wires,
+    /// No client reaches the store for seconds; with `--long-outages` for up to 65 s
+    Outages,
+    /// Large values, and for some time a server whose limit of packets is 1 MiB
+    Packets,
+    /// No faults, but values of up to the largest that is allowed
+    Sizes,
+    /// No faults, but the code of the user panics wherever it is called
+    Panics,
+    /// No faults, but objects whose ttl is some milliseconds
+    Ttls,
+    /// No faults, but copies of maps that are taken and dropped while the maps change
+    Copies,
+    /// No faults, but another program that writes to keys of objects
+    Strangers,
+    /// All of the other profiles
     Everything,
+}
+
+impl Profile {
+    /// Whether the profile has no faults.
+    pub(crate) fn is_calm(self) -> bool {
+        use Profile::{
+            Calm, Clocks, Copies, Everything, Moves, Network, Outages, Packets, Panics, Pauses, Server, Sizes,
+            Strangers, Ttls, Wires,
+        };
+        match self {
+            Calm | Sizes | Panics | Ttls | Copies | Strangers => true,
+            Network | Pauses | Clocks | Server | Moves | Wires | Outages | Packets | Everything => false,
+        }
+    }
+
+    /// Whether a run with this profile has the weather of the other one.
+    pub(crate) fn has(self, other: Self) -> bool {
+        match self {
+            Self::Everything => true,
+            // Small values feel nothing of them.
+            Self::Wires | Self::Packets => other == self || other == Self::Sizes,
+            _ => self == other,
+        }
+    }
 }
 
 /// The name of a value on the command line.
@@ -123,6 +163,9 @@ pub(crate) struct WorkerArgs {
     /// Number of seconds by which the clock of this process is ahead of the machine's clock
     #[arg(long, default_value_t = 0)]
     pub(crate) ahead: u64,
+    /// What the clients do besides their usual calls
+    #[arg(long, value_enum, default_value_t = Profile::Calm)]
+    pub(crate) profile: Profile,
     /// The kinds of calls on locks
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) kinds: Vec<Kind>,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_testkit::{RedisServer, Reply, Wire};
+use bandog_testkit::{RedisServer, Reply, Wire, eventually};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::{
@@ -21,6 +21,12 @@ use crate::{
 
 /// An SQL query for the data in the database that the clients should have removed.
 const LEFT: &str = include_str!("sql/left.sql");
+/// The least limit of values and packets that servers accept, in bytes.
+pub(crate) const SMALL_PACKETS: usize = 1 << 20;
+/// The default limit of Redis, in bytes.
+const USUAL_BULKS: usize = 512 << 20;
+/// Maximum time in which a server reads its data.
+const LOADED_WITHIN: Duration = Duration::from_secs(60);
 /// Timeout of the lock of the database file.
 const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 /// The channel to which sentinels subscribe.
@@ -129,7 +135,13 @@ impl TestStore {
     /// Kills the server, and starts it again with its data.
     pub(crate) fn kill_and_restart(&self) {
         match self {
-            Self::Redis(server) => server.restart(),
+            Self::Redis(server) => {
+                server.restart();
+                // It answers with errors until it has read all its data.
+                eventually(LOADED_WITHIN, || {
+                    server.try_cmd(&["PING"]).is_ok_and(|reply| reply == Reply::Text("PONG".into()))
+                });
+            }
             _ => self.other_server().kill_and_restart(),
         }
     }
@@ -155,6 +167,18 @@ impl TestStore {
         match self {
             Self::Other(server) => server.end_sessions(),
             _ => self.server(number).kill_clients(),
+        }
+    }
+
+    /// From now on, the servers take packets or values of at most 1 MiB, or again of as many bytes as before.
+    pub(crate) fn limit_packets(&self, is_limited: bool) {
+        if let Self::Other(server) = self {
+            return server.limit_packets(is_limited);
+        }
+        let bytes = if is_limited { SMALL_PACKETS } else { USUAL_BULKS };
+        for server in self.servers() {
+            // A server that is stopped has the old limit.
+            let _ = server.try_cmd(&["CONFIG", "SET", "proto-max-bulk-len", &bytes.to_string()]);
         }
     }
 

@@ -60,6 +60,7 @@ const TARGET: Target = Target {
     replaces_within: Duration::from_secs(8),
     before_empty: &[FaultKind::Stop, FaultKind::Kill],
     table: "bandog_record",
+    has_long_outages: false,
 };
 /// Maximum number of ticks of one run on a virtual clock. If more ticks are requested, there are several runs with
 /// different seeds.
@@ -96,7 +97,13 @@ fn run_on(store: settings::StoreKind, args: &TicksArgs) -> io::Result<Report> {
         args: vec!["--jobs".to_owned(), args.jobs().to_string()],
         // In this time, the nodes take over the remaining runs of dead nodes.
         rests: LEASE + SLACK * 3,
-        ..Plays::of(TrafficKind::Ticks, store, faults, Until::Elapsed(Duration::from_secs(args.seconds)))
+        ..Plays::of(
+            TrafficKind::Ticks,
+            store,
+            faults,
+            Until::Elapsed(Duration::from_secs(args.seconds)),
+            args.plays.profile,
+        )
     };
     let mut played = Played::play(plays, store, args.seed(), &args.plays)?;
     let mut read = Err(io::Error::other("the store was not read"));

@@ -50,7 +50,7 @@ fn run_on(store: StoreKind, seed: u64, args: &WorkArgs) -> io::Result<Report> {
     let plays = Plays {
         purpose: Purpose { keeps: true, movable },
         target: TARGET,
-        ..Plays::of(TrafficKind::Work, store, faults, Until::Calls(args.ops))
+        ..Plays::of(TrafficKind::Work, store, faults, Until::Calls(args.ops), args.plays.profile)
     };
     let mut played = Played::play(plays, store, seed, &args.plays)?;
     played.drain(async |client, played| {

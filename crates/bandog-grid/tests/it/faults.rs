@@ -143,6 +143,27 @@ async fn without_the_right_to_track_waiting_calls_poll() {
     assert_eq!(timeout(SOON, waiting).await.unwrap().unwrap().unwrap(), Some(5));
 }
 
+/// A counter has its ttl from its first command on, also if the user lacks the right to a later one.
+#[tokio::test]
+async fn without_a_right_no_counter_stays_without_its_ttl() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "few", "on", ">PASSWORD", "~*", "&*", "+@all"]);
+    let grid = grid(&server.url().replace("redis://", "redis://few:PASSWORD@")).await;
+    for right in ["pexpire", "incrby", "incrbyfloat", "set", "get"] {
+        server.cmd(&["ACL", "SETUSER", "few", "+@all", &format!("-{right}")]);
+        let _ = grid.counter("calls").unwrap().expiring(SOON).add(1).await;
+        let _ = grid.float_counter("sums").unwrap().expiring(SOON).add(1.5).await;
+        for name in ["calls", "sums"] {
+            assert_ne!(server.pttl(name), -1, "without {right}, {name} never expires");
+            server.cmd(&["DEL", name]);
+        }
+    }
+    server.cmd(&["ACL", "SETUSER", "few", "+@all"]);
+    assert_eq!(grid.counter("calls").unwrap().expiring(SOON).add(3).await.unwrap(), 3);
+    assert_eq!(grid.float_counter("sums").unwrap().expiring(SOON).add(1.5).await.unwrap(), 1.5);
+    assert!(server.pttl("calls") > 0 && server.pttl("sums") > 0);
+}
+
 // Promise: G3, G20
 #[tokio::test]
 async fn a_full_server_refuses_and_loses_nothing() {

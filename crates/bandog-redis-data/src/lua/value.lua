@@ -14,9 +14,9 @@ local key, verb = KEYS[1], ARGV[1]
 if verb == 'add' or verb == 'add_float' then
     local answer = remembered(KEYS[2], 4)
     if answer then return answer end
-    local is_new = redis.call('EXISTS', key) == 0
+    -- One command, and the first one: a user who lacks the right to a later one must not make a counter that never ends.
+    if ARGV[3] ~= '' and redis.call('EXISTS', key) == 0 then redis.call('SET', key, '0', 'PX', ARGV[3]) end
     redis.call(verb == 'add' and 'INCRBY' or 'INCRBYFLOAT', key, ARGV[2])
-    if is_new and ARGV[3] ~= '' then redis.call('PEXPIRE', key, ARGV[3]) end
     local sum = redis.call('GET', key) -- A number of Lua would lose digits.
     remember(KEYS[2], 4, sum)
     return sum

@@ -20,6 +20,10 @@ const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
 /// Idle time of a connection before its first TCP keepalive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 
+/// Maximum number of bytes of a packet of an answer: that of the protocol's setting. What this client sends is checked against
+/// the setting of the server.
+const MAX_ANSWER: usize = 1 << 30;
+
 /// Connects and logs in.
 ///
 /// # Errors
@@ -88,6 +92,8 @@ async fn opts(options: &SqlOptions, credentials: &Credentials, prefers_tls: bool
         .connect_attributes(HashMap::from([("program_name".to_owned(), options.application.clone())]))
         // Otherwise the library would move a connection of this machine to the server's socket.
         .prefer_socket(false)
+        // Otherwise the library would end the connection when a row is larger than the server's limit of today.
+        .max_allowed_packet(Some(MAX_ANSWER))
         .tcp_nodelay(true)
         .tcp_keepalive(Some(KEEPALIVE_IDLE));
     let opts = match &options.address {

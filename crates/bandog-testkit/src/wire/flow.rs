@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// Maximum number of bytes in flight: bytes that the proxy has read from the sender and not forwarded yet. When this
@@ -13,6 +14,10 @@ const MAX_IN_FLIGHT: usize = 4 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rule {
     pub(super) delay: Duration,
+    /// The number of bytes per second that all connections together can send. `None`: no limit.
+    pub(super) rate: Option<NonZeroU64>,
+    /// The time at which the line has sent all bytes that it has taken in so far, at its rate.
+    pub(super) free_at: Option<Instant>,
     /// True while all bytes of this direction are lost.
     pub(super) dropping: bool,
 }
@@ -74,7 +79,7 @@ impl Flow {
     }
 
     /// Reads all available bytes, and returns the number of bytes that were lost.
-    pub(super) fn take_in(&mut self, from: &TcpStream, rule: Rule, buffer: &mut [u8]) -> usize {
+    pub(super) fn take_in(&mut self, from: &TcpStream, rule: &mut Rule, buffer: &mut [u8]) -> usize {
         let mut lost = 0;
         while self.wants_input() {
             let Some(content) = receive(from, buffer) else {
@@ -85,7 +90,8 @@ impl Flow {
                 self.lossy = true;
                 lost += content.len();
             } else {
-                self.push(content, rule.delay);
+                let sent_at = rule.sent_at(content.len());
+                self.push(content, sent_at + rule.delay);
             }
         }
         lost
@@ -129,8 +135,7 @@ impl Flow {
 
     /// Queues a parcel. A parcel is never due before the parcel ahead of it in the queue. So if a test reduces the
     /// delay, new bytes still wait for the bytes that were queued with the longer delay.
-    fn push(&mut self, content: Content, delay: Duration) {
-        let earliest = Instant::now() + delay;
+    fn push(&mut self, content: Content, earliest: Instant) {
         let due = self.queue.back().map_or(earliest, |last| last.due.max(earliest));
         self.queued += content.len();
         self.queue.push_back(Parcel { due, content });
@@ -153,6 +158,18 @@ impl Flow {
             }
         }
         Ok(())
+    }
+}
+
+impl Rule {
+    /// The time at which the line has sent this number of bytes, behind all that it has taken in before.
+    fn sent_at(&mut self, bytes: usize) -> Instant {
+        let now = Instant::now();
+        let Some(rate) = self.rate else { return now };
+        let time = Duration::from_secs_f64(bytes as f64 / rate.get() as f64);
+        let sent_at = self.free_at.map_or(now, |free_at| free_at.max(now)) + time;
+        self.free_at = Some(sent_at);
+        sent_at
     }
 }
 

@@ -1,6 +1,7 @@
 //! The orders of a test to the proxy's thread, and the counters of the proxy.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -17,9 +18,12 @@ pub(super) struct Order {
 pub(super) enum Action {
     LeadTo(SocketAddr),
     Delay(Direction, Duration),
+    /// The number of bytes per second. `None`: no limit.
+    Rate(Direction, Option<NonZeroU64>),
     Drop(Direction, bool),
     LoseEverything,
     Stall(bool),
+    StallOpen(bool),
     Refuse(bool),
     Cut,
     /// Ends the proxy's thread.

@@ -54,6 +54,8 @@ struct Link {
     server: TcpStream,
     request: Flow,
     reply: Flow,
+    /// True while the proxy holds back all data of this connection.
+    stalled: bool,
 }
 
 impl Pump {
@@ -113,9 +115,11 @@ impl Pump {
             match action {
                 Action::LeadTo(target) => self.target = target,
                 Action::Delay(direction, delay) => self.rules.of(direction).delay = delay,
+                Action::Rate(direction, rate) => self.rules.of(direction).rate = rate,
                 Action::Drop(direction, dropping) => self.set_dropping(direction, dropping),
                 Action::LoseEverything => self.lose_everything(),
                 Action::Stall(stalled) => self.rules.stalled = stalled,
+                Action::StallOpen(stalled) => self.links.iter_mut().for_each(|link| link.stalled = stalled),
                 Action::Refuse(refused) => self.set_refused(refused),
                 Action::Cut => self.cut(|_| true),
                 Action::End => return true,
@@ -156,11 +160,11 @@ impl Pump {
 
     /// Moves bytes through all connections.
     fn move_bytes(&mut self) {
-        let (rules, buffer, counts) = (self.rules, &mut self.buffer, &self.counts);
+        let (rules, buffer, counts) = (&mut self.rules, &mut self.buffer, &self.counts);
         let broken = self.links.extract_if(.., |link| {
             let lost = link.take_in(rules, buffer);
             counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
-            !rules.stalled && link.put_out().is_err()
+            !rules.stalled && !link.stalled && link.put_out().is_err()
         });
         broken.for_each(Link::reset);
         self.links.retain(|link| !link.is_finished());
@@ -172,8 +176,8 @@ impl Pump {
         let mut fds = vec![PollFd::new(&self.wake_ups, PollFlags::IN)];
         fds.extend(self.listener.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
         let stalled = self.rules.stalled;
-        fds.extend(self.links.iter().flat_map(|link| link.interests(stalled)));
-        let due = self.links.iter().filter_map(Link::due).min();
+        fds.extend(self.links.iter().flat_map(|link| link.interests(stalled || link.stalled)));
+        let due = self.links.iter().filter(|link| !link.stalled).filter_map(Link::due).min();
         let due = due.filter(|_| !stalled);
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
@@ -204,7 +208,7 @@ impl Link {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
         }
-        Ok(Self { client, server, request: Flow::default(), reply: Flow::default() })
+        Ok(Self { client, server, request: Flow::default(), reply: Flow::default(), stalled: false })
     }
 
     fn flow(&self, direction: Direction) -> &Flow {
@@ -214,9 +218,9 @@ impl Link {
         }
     }
 
-    fn take_in(&mut self, rules: Rules, buffer: &mut [u8]) -> usize {
-        let requests = self.request.take_in(&self.client, rules.request, buffer);
-        requests + self.reply.take_in(&self.server, rules.reply, buffer)
+    fn take_in(&mut self, rules: &mut Rules, buffer: &mut [u8]) -> usize {
+        let requests = self.request.take_in(&self.client, &mut rules.request, buffer);
+        requests + self.reply.take_in(&self.server, &mut rules.reply, buffer)
     }
 
     fn put_out(&mut self) -> io::Result<()> {

@@ -1,5 +1,6 @@
 use std::io;
 use std::net::TcpStream;
+use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,42 @@ fn a_wire_without_faults_forwards_all_bytes_and_counts_connections() {
     drop((client, other));
     eventually(SOON, || wire.open() == 0);
     assert_eq!(wire.lost(), 0);
+}
+
+#[test]
+fn open_connections_are_stalled_while_new_ones_work() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut first = dial(&wire);
+    wire.stall_open(true);
+    first.send(&["SET", "k", "late"]).unwrap();
+    drop(first); // The client gives up, and repeats its request.
+    assert_eq!(dial(&wire).cmd(&["SET", "k", "soon"]).unwrap().text(), "OK");
+    assert_eq!(redis.cmd(&["GET", "k"]).text(), "soon");
+    wire.stall_open(false);
+    eventually(SOON, || redis.cmd(&["GET", "k"]).text() == "late");
+}
+
+#[test]
+fn a_rate_limits_all_connections_together_in_both_directions() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let (mut client, mut other) = (dial(&wire), dial(&wire));
+    let long = "x".repeat(100_000);
+    wire.rate(NonZeroU64::new(1_000_000));
+    let start = Instant::now();
+    client.send(&["SET", "k", &long]).unwrap();
+    other.cmd(&["SET", "k", &long]).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(190), "{:?}", start.elapsed());
+    assert_eq!(client.read().unwrap().text(), "OK");
+    let start = Instant::now();
+    assert_eq!(client.cmd(&["GET", "k"]).unwrap().text(), long);
+    assert!(start.elapsed() >= Duration::from_millis(95), "{:?}", start.elapsed());
+    wire.rate(None);
+    let start = Instant::now();
+    redis.cmd(&["SETRANGE", "k", "20000000", "x"]);
+    assert_eq!(client.cmd(&["GET", "k"]).unwrap().text().len(), 20_000_001);
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}: it needs 20 s with the limit", start.elapsed());
 }
 
 #[test]

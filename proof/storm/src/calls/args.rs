@@ -13,6 +13,9 @@ pub(crate) struct PlayArgs {
     /// The kinds of faults
     #[arg(long, value_enum, default_value_t = Profile::Everything)]
     pub(crate) profile: Profile,
+    /// Some outages last for up to 65 s, which is longer than stores remember operations
+    #[arg(long)]
+    pub(crate) long_outages: bool,
     /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,

@@ -9,6 +9,9 @@ use crate::{
 
 /// Time before a failover in which acknowledged writes may not have reached a replica.
 const BEHIND: Nanos = 1_000_000_000;
+/// Maximum time after which the store applies a call whose client got no answer: it may wait in the socket of a server that is
+/// stopped.
+const APPLIED_WITHIN: Nanos = 10_000_000_000;
 
 /// What has disturbed the clients and the store.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +56,7 @@ impl Disturbances {
     /// The total time between `from` and `to` in which this client could not run.
     pub(crate) fn stopped(&self, client: u32, from: Nanos, to: Nanos) -> Nanos {
         let stops = self.faults_of(client).filter(|fault| {
-            let holds = matches!(fault.kind, FaultKind::HoldRequests | FaultKind::HoldAnswers);
+            let holds = matches!(fault.kind, FaultKind::HoldRequests | FaultKind::HoldAnswers | FaultKind::Outage);
             fault.kind.stops_the_worker() || self.holds_calls && holds
         });
         let pauses = self.pauses().filter(|(of, ..)| of.is_none_or(|of| of == client));
@@ -67,6 +70,16 @@ impl Disturbances {
             seen = seen.max(end);
         }
         sum
+    }
+
+    /// The time after which the store does not apply a call any more whose client got no answer before `end`.
+    pub(crate) fn applied_until(&self, end: Nanos) -> Nanos {
+        let outages = self
+            .faults
+            .iter()
+            .filter(|fault| matches!(fault.kind, FaultKind::Outage | FaultKind::Overtaken) && fault.from <= end);
+        let over = outages.map(|fault| fault.to).fold(end, Nanos::max);
+        over.saturating_add(APPLIED_WITHIN)
     }
 
     /// A fault that may have undone a write that was made between `begin` and `end`, before `until`.

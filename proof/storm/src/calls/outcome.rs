@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::text;
 use crate::history::{CallId, Nanos};
 
+/// The words by which errors name the limit that a value exceeds.
+const LIMITS: [&str; 4] =
+    ["max_allowed_packet", "proto-max-bulk-len", "a work queue takes at most", "are allowed (Limits::element)"];
+
 /// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -42,6 +46,8 @@ pub(crate) enum Outcome {
     Unclear,
     /// The future was dropped.
     Cancelled,
+    /// A value is larger than the queue, the object or the server takes. Nothing was sent.
+    TooLarge,
     /// The store has refused a command.
     Denied,
     /// An error that a correct call must never get.
@@ -56,6 +62,7 @@ impl Outcome {
             ErrorKind::Unavailable | ErrorKind::Overloaded => Self::Refused,
             ErrorKind::Denied => Self::Denied,
             ErrorKind::Lost => Self::Lost,
+            ErrorKind::Misused if LIMITS.iter().any(|limit| error.to_string().contains(limit)) => Self::TooLarge,
             _ => Self::Broken,
         }
     }

@@ -16,6 +16,7 @@ use super::{
     progress::Progress,
     recorded::Recorded,
     report::{Figures, Report},
+    stranger::Stranger,
 };
 use crate::{
     fault::{Fault, FaultKind},
@@ -56,14 +57,20 @@ pub(crate) struct Plays {
 impl Plays {
     /// Plays on a store that keeps its data, with as many workers as the storm on locks has. At the end, the worker of a
     /// memory store also reads all objects, and waits for the leases of clients whose runtime has ended.
-    pub(crate) fn of(traffic: TrafficKind, store: StoreKind, kinds: Vec<FaultKind>, until: Until) -> Self {
+    pub(crate) fn of(
+        traffic: TrafficKind,
+        store: StoreKind,
+        kinds: Vec<FaultKind>,
+        until: Until,
+        profile: Profile,
+    ) -> Self {
         Self {
             traffic,
             purpose: Purpose { keeps: true, movable: |_| Vec::new() },
             size: Size::of(store),
             kinds,
             target: Target::LOCKS,
-            args: Vec::new(),
+            args: vec!["--profile".to_owned(), name(&profile)],
             until,
             rests: Duration::ZERO,
             ends_within: Duration::from_secs(120),
@@ -86,6 +93,7 @@ pub(crate) struct Played {
     pub(crate) store: StoreKind,
     seed: u64,
     profile: Profile,
+    has_long_outages: bool,
     until: Until,
     pub(crate) files: Files,
     pub(crate) pool: WorkerPool,
@@ -134,17 +142,21 @@ impl Played {
     /// # Errors
     /// If the directory of the history cannot be made.
     pub(crate) fn play(plays: Plays, store: StoreKind, seed: u64, args: &PlayArgs) -> io::Result<Self> {
-        let Plays { traffic, purpose, size, mut kinds, target, until, rests, ends_within, .. } = plays;
+        let Plays { traffic, purpose, size, mut kinds, mut target, until, rests, ends_within, .. } = plays;
+        target.has_long_outages = args.long_outages;
         let start = Instant::now();
         let (dir, keep) = directory(store, args.keep.as_deref())?;
         let files = Files::in_dir(&dir);
         kinds.retain(|kind| is_possible_here(*kind, &files));
-        if kinds.is_empty() && args.profile != Profile::Calm {
+        if kinds.is_empty() && !args.profile.is_calm() {
             let profile = name(&args.profile);
             eprintln!("the profile {profile} contains no fault that is possible on the store {store}");
         }
         let test_store = TestStore::open(store, &dir, purpose);
         let probes = test_store.probes();
+        let has_stranger = traffic == TrafficKind::Grid && args.profile.has(Profile::Strangers);
+        let strangers: Vec<_> = test_store.servers().iter().map(|server| server.addr().into()).collect();
+        let stranger = (has_stranger && !strangers.is_empty()).then(|| Stranger::start(strangers, seed));
         let mut pool = WorkerPool::start(test_store, files.clone(), size, seed, traffic, plays.args);
         let mut nemesis = Nemesis::new(kinds.clone(), seed, target, &pool.store);
         let mut wrong = Vec::new();
@@ -155,6 +167,7 @@ impl Played {
         thread::sleep(rests);
         let stopped = now();
         let ended_in = end_workers(&mut pool, ends_within, &mut wrong);
+        drop(stranger);
         let (replaces_clients, took) = (kinds.contains(&FaultKind::RuntimeEnded), (traffic_took, ended_in));
         let profile = args.profile;
         Ok(Self {
@@ -162,6 +175,7 @@ impl Played {
             store,
             seed,
             profile,
+            has_long_outages: args.long_outages,
             until,
             files,
             pool,
@@ -228,7 +242,7 @@ impl Played {
     /// # Errors
     /// If the history cannot be removed.
     pub(crate) fn report(self, figures: Figures) -> io::Result<Report> {
-        let Self { traffic, store, seed, profile, until, pool, took, wrong, dir, keep, .. } = self;
+        let Self { traffic, store, seed, profile, has_long_outages, until, pool, took, wrong, dir, keep, .. } = self;
         let command = match traffic {
             TrafficKind::Locks => format!("storm {store}"),
             TrafficKind::Ticks => format!("storm ticks --store {store}"),
@@ -238,7 +252,8 @@ impl Played {
             Until::Calls(calls) => format!("--ops {calls}"),
             Until::Elapsed(time) => format!("--seconds {}", time.as_secs()),
         };
-        let repeat = format!("cargo xtask {command} {limit} --profile {} --seed {seed}", name(&profile));
+        let long = if has_long_outages { " --long-outages" } else { "" };
+        let repeat = format!("cargo xtask {command} {limit} --profile {} --seed {seed}{long}", name(&profile));
         let (mode, store) = (name(&traffic), store.to_string());
         let mut report = Report { mode, store, seed, figures, took, wrong, repeat, kept: None };
         drop(pool);
@@ -336,7 +351,7 @@ fn storm(
         wrong.extend(pool.dead());
         if pool.done() > last_done {
             (last_done, last_progress) = (pool.done(), Instant::now());
-        } else if last_progress.elapsed() > STUCK {
+        } else if last_progress.elapsed() > STUCK + nemesis.longest_outage() {
             wrong.push(format!("no call has ended for {STUCK:?}"));
         }
     }

@@ -21,6 +21,7 @@ use tokio::{
 use super::{
     call::Words,
     event::Event,
+    item,
     memory::{Shared, Store},
     recorder::Recorder,
     run_delay::RunDelays,
@@ -29,7 +30,7 @@ use super::{
 use crate::{
     history::{Files, Log, nanos, now, set_ahead},
     plan::{STALL, TIMEOUT},
-    settings::WorkerArgs,
+    settings::{Profile, WorkerArgs},
 };
 
 /// Prefix of the last line that a worker prints. The final number of its calls follows.
@@ -48,6 +49,8 @@ const MEMORY: &str = "memory:";
 /// What the clients of a process do.
 pub(crate) trait Traffic {
     type Words: Words;
+    /// The number of bytes of the largest value that the calls may send.
+    const LARGEST: usize = 0;
 
     /// Makes calls until the process must stop, and closes the client.
     fn work(process: &Process, client: Client, number: u32) -> impl Future<Output = ()>;
@@ -71,6 +74,7 @@ pub(crate) struct Process {
 /// Runs a worker until it reads `stop` from standard input.
 pub(crate) fn run<T: Traffic>(args: &WorkerArgs) -> Result<()> {
     set_ahead(args.ahead);
+    item::set_largest(if args.profile.has(Profile::Sizes) { T::LARGEST } else { 0 });
     let process = Arc::new(Process {
         args: args.clone(),
         shared: Shared::new(args.clients),
@@ -117,6 +121,11 @@ impl Process {
 
     pub(crate) fn files(&self) -> Files {
         Files::in_dir(&self.args.dir)
+    }
+
+    /// Whether the calls have the weather of this profile.
+    pub(crate) fn has(&self, profile: Profile) -> bool {
+        self.args.profile.has(profile)
     }
 
     /// The memory store.

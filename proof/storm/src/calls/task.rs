@@ -1,11 +1,13 @@
 //! A task: it makes one random call after the other.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -105,12 +107,13 @@ impl<C: Context> Task<C> {
         value
     }
 
-    /// Waits for the answer to a call. None: the future was dropped.
+    /// Waits for the answer to a call. None: the future was dropped, or code of the user has panicked in it.
     pub(crate) async fn answer<T>(&mut self, future: impl Future<Output = Result<T>>) -> Option<Result<T>> {
         let dropped_after = DROPPED_AFTER.mul_f64(self.random.f64() * self.random.f64());
+        let caught = caught(future);
         match self.random.u32(..DROPPED) {
-            0 => timeout(dropped_after, future).await.ok(),
-            _ => Some(future.await),
+            0 => timeout(dropped_after, caught).await.ok().flatten(),
+            _ => caught.await,
         }
     }
 
@@ -123,4 +126,14 @@ impl<C: Context> Task<C> {
     pub(crate) fn count(&self, calls: u64) {
         self.calls.fetch_add(calls, Relaxed);
     }
+}
+
+/// The output of a future. None: it has panicked.
+pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_) => Poll::Ready(None),
+    })
+    .await
 }

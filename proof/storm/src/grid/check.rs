@@ -12,6 +12,8 @@
 //! - `numbers`: unique numbers are unique;
 //! - `filter`: a Bloom filter has each item that was inserted;
 //! - `messages`: subscribers get the messages of a publisher in order, and without a gap that is not reported;
+//! - `sizes`: a value that is too large is refused, and no other is;
+//! - `ttls`: what has expired does not come back, and no object with a ttl is there at the end;
 //! - `late`: each call ends in time;
 //! - `errors`: no call gets an error that it must not get;
 //! - `left`: no helper key is left.
@@ -23,10 +25,16 @@ mod messages;
 mod sums;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::history::{Call, History, Kind, Object, Op};
-use crate::calls::{Findings, Outcome};
+use crate::{
+    calls::{Findings, Outcome, item},
+    history::Nanos,
+};
+
+/// Maximum time after which the store does not return any more what has expired.
+const EXPIRES_WITHIN: Nanos = 50_000_000;
 
 /// Checks all laws.
 pub(super) fn check(history: &History) -> Findings {
@@ -35,6 +43,7 @@ pub(super) fn check(history: &History) -> Findings {
     history.recorded.check_ends(&mut findings);
     for call in &history.recorded.calls {
         objects.entry(call.object).or_default().push(call);
+        size(history, call, &mut findings);
     }
     for (object, calls) in &objects {
         match object.0 {
@@ -46,6 +55,8 @@ pub(super) fn check(history: &History) -> Findings {
             Kind::Counter | Kind::ExactCounter => sums::counter(history, *object, calls, &mut findings),
             Kind::Ids => sums::numbers(history, calls, &mut findings),
             Kind::Bloom => filter(history, calls, &mut findings),
+            Kind::Fleeting | Kind::Timed => ttls(history, calls, &mut findings),
+            Kind::Expiring | Kind::Lent | Kind::Strange => {}
             Kind::Topic | Kind::Sharded => messages::check(history, *object, calls, &mut findings),
         }
     }
@@ -53,6 +64,54 @@ pub(super) fn check(history: &History) -> Findings {
         findings.broken("left", left.clone());
     }
     findings
+}
+
+/// A value is refused because of its size if it is too large, and only then.
+fn size(history: &History, call: &Call, findings: &mut Findings) {
+    let values = match call.op {
+        Op::Push(value) | Op::ExactPush(value) | Op::Lend { value, .. } => [value, 0],
+        Op::Write { value, .. } => [value, 0],
+        Op::Swap { from, to, .. } => [from.unwrap_or(0), to],
+        // Its value is not recorded.
+        Op::Try(_) => return,
+        _ => [0, 0],
+    };
+    let has_sizes = !matches!(call.object.0, Kind::Members | Kind::Multimap | Kind::Bits);
+    let is_large =
+        |value: &u64| has_sizes && history.largest > 0 && item::size(*value, history.largest) > history.largest;
+    let is_large = values.iter().filter(|value| **value != 0).any(is_large);
+    let is_wrong = match call.outcome {
+        Some(Outcome::TooLarge) => !is_large,
+        // A lent bit has no value, and a swap may find that the value is another one.
+        Some(Outcome::Ok) => is_large && call.object.0 != Kind::Lent,
+        _ => false,
+    };
+    if is_wrong {
+        findings.broken_at("sizes", &call.object, call.end, call.to_string());
+    }
+}
+
+/// What has expired does not come back. A write without an answer may be applied later.
+fn ttls(history: &History, calls: &[&Call], findings: &mut Findings) {
+    let disturbances = &history.recorded.disturbances;
+    let mut writes = HashMap::new();
+    for call in calls {
+        match (call.op, call.outcome) {
+            (Op::Lend { value, ttl, .. }, _) => {
+                let applied = if call.is_unclear() { disturbances.applied_until(call.end) } else { call.end };
+                let is_refused = matches!(call.outcome, Some(Outcome::Refused | Outcome::No | Outcome::TooLarge));
+                let until = applied.saturating_add(Nanos::from(ttl) * 1_000_000 + EXPIRES_WITHIN);
+                writes.insert(value, if is_refused { 0 } else { until });
+            }
+            (Op::Read { .. }, Some(Outcome::Found(value))) if value != 0 => {
+                let until = writes.get(&value).copied().unwrap_or(0);
+                if call.begin > until {
+                    findings.broken_at("ttls", &call.object, call.begin, format!("{call}; it had expired at {until}"));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 fn filter(history: &History, calls: &[&Call], findings: &mut Findings) {

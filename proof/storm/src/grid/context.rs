@@ -13,7 +13,10 @@ use bandog::{
 use tokio::sync::Mutex;
 
 use super::history::{Kind, Object, Objects};
-use crate::calls::{self, Outcome, Recorder};
+use crate::{
+    calls::{self, Outcome, Recorder},
+    settings::Profile,
+};
 
 /// Number of items and rate of false positives of the Bloom filter.
 const BLOOM: (u64, f64) = (100_000, 0.01);
@@ -27,16 +30,23 @@ pub(super) struct Context {
     pub(super) ids: Ids,
     bloom: Mutex<Option<Bloom<u64>>>,
     recorder: Recorder<Objects>,
+    /// The weather of the run.
+    profile: Profile,
     /// The number of the last message of each task at each topic.
     published: StdMutex<BTreeMap<(u32, Object), u64>>,
 }
 
 impl Context {
-    pub(super) fn open(client: &Client, number: u32, path: &Path) -> Self {
+    pub(super) fn open(client: &Client, number: u32, path: &Path, profile: Profile) -> Self {
         let grid = client.grid();
         let ids = grid.ids(Object(Kind::Ids, 0).name()).expect("the store has objects").block(BLOCK);
         let recorder = Recorder::open(path);
-        Self { grid, number, ids, bloom: Mutex::default(), recorder, published: StdMutex::default() }
+        Self { grid, number, ids, bloom: Mutex::default(), recorder, profile, published: StdMutex::default() }
+    }
+
+    /// Whether the calls have the weather of this profile.
+    pub(super) fn has(&self, profile: Profile) -> bool {
+        self.profile.has(profile)
     }
 
     /// The number of the next message of this task at this topic.
@@ -79,6 +89,9 @@ impl calls::Context for Context {
             // The store has lost the filter, or has no sharded channels.
             (Outcome::Broken, ErrorKind::Misused, Kind::Bloom) => Outcome::Refused,
             (Outcome::Broken, ErrorKind::Unsupported, Kind::Sharded) => Outcome::Refused,
+            // The name has data of another type or of another program.
+            (Outcome::Broken, ErrorKind::Corrupt, Kind::Strange) => Outcome::Refused,
+            (Outcome::Denied, _, Kind::Strange) => Outcome::Refused,
             (outcome, ..) => outcome,
         }
     }

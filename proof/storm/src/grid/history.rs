@@ -12,6 +12,8 @@ use crate::{
 
 /// Number of objects of most kinds.
 pub(super) const OBJECTS: u32 = 2;
+/// Number of types of the objects of [`Kind::Lent`].
+pub(super) const LENT: u32 = 8;
 
 /// The words of calls on objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +42,8 @@ pub(super) struct Subscription {
 pub(super) struct History {
     pub(super) recorded: Recorded<Objects>,
     pub(super) subscriptions: BTreeMap<(Object, u32, CallId), Subscription>,
+    /// The number of bytes of the largest value that objects take. 0: all values are short.
+    pub(super) largest: usize,
     /// Whether messages of topics that are not sharded go from server to server, which can lose and delay them.
     pub(super) relays: bool,
     /// What was left in the store at the end, besides the objects.

@@ -5,7 +5,7 @@ use super::{
     history::{Call, Heard, HeardEvent, History, How, Kind, Object, Objects, Op, Subscription},
 };
 use crate::{
-    calls::{Event, JUDGE, Outcome},
+    calls::{Event, JUDGE, Outcome, item},
     fault::{Fault, FaultKind},
     history::Nanos,
 };
@@ -148,6 +148,22 @@ fn an_element_that_is_popped_twice_is_seen_unless_its_client_died_at_once() {
     breaks(&history, &[]);
     history.recorded.disturbances.faults = vec![fault(FaultKind::RightMissing, None, 7, 8)];
     breaks(&history, &["twice"]);
+}
+
+#[test]
+fn a_popped_element_comes_again_after_an_outage_of_30_seconds() {
+    let again = |outage: Nanos| {
+        let mut history = good();
+        let second = &mut history.recorded.calls[7];
+        (second.client, second.outcome) = (2, Some(Outcome::Found(6)));
+        (second.begin, second.end) = (40 * SECOND, 40 * SECOND + MS);
+        let (from, to) = (75 * MS, 75 * MS + outage);
+        let fault = Fault { kind: FaultKind::Outage, from, to, client: None, name: None };
+        history.recorded.disturbances.faults.push(fault);
+        history
+    };
+    breaks(&again(20 * SECOND), &["twice"]);
+    breaks(&again(30 * SECOND), &[]);
 }
 
 #[test]
@@ -356,6 +372,11 @@ fn messages_that_are_missing_or_come_twice_are_seen() {
         history.recorded.calls[1].outcome = Some(outcome);
         breaks(&history, laws);
     }
+    // One without an answer may be overtaken by later ones.
+    let mut overtaken = messages(&[begin, message(1), message(3), message(2)]);
+    breaks(&overtaken, &["messages"]);
+    overtaken.recorded.calls[1].outcome = Some(Outcome::Unclear);
+    breaks(&overtaken, &[]);
 }
 
 #[test]
@@ -431,4 +452,50 @@ fn a_line_that_is_written_is_read_again() {
     for event in all.chain([Event::Killed { at: 1 }, Event::Stalled { from: 1, to: 2 }]) {
         event.is_read_as_written();
     }
+}
+
+#[test]
+fn what_has_expired_does_not_come_back() {
+    let fleeting = Object(Kind::Fleeting, 3);
+    let lend = Op::Lend { key: 3, value: 7, ttl: 5 };
+    let read = |outcome| (0, fleeting, Op::Read { key: 3 }, outcome);
+    // A call begins each 10 ms.
+    let mut history = of(&[(0, fleeting, lend, Outcome::Ok), read(Outcome::Found(7)), read(Outcome::Found(0))]);
+    breaks(&history, &[]);
+    history.recorded.calls[1].begin = 67 * MS;
+    breaks(&history, &["ttls"]);
+    history.recorded.calls[0].outcome = Some(Outcome::Unclear);
+    breaks(&history, &[]);
+    history.recorded.calls[1].begin = 11 * SECOND;
+    breaks(&history, &["ttls"]);
+    history.recorded.disturbances.faults.push(fault(FaultKind::Outage, None, 0, 200));
+    breaks(&history, &[]);
+    history.recorded.calls[0].outcome = Some(Outcome::No);
+    breaks(&history, &["ttls"]);
+    breaks(&of(&[read(Outcome::Found(9))]), &["ttls"]);
+}
+
+#[test]
+fn a_value_that_is_too_large_is_refused_and_no_other_is() {
+    let largest = 512 << 10;
+    let is_large = |number: &u64| item::size(*number, largest) > largest;
+    let (large, small) = ((1..).find(is_large).unwrap(), (1..).find(|number| !is_large(number)).unwrap());
+    let with = |element, outcome| {
+        let mut history = of(&[(0, QUEUE, Op::Push(element), outcome)]);
+        history.largest = largest;
+        history
+    };
+    breaks(&with(large, Outcome::TooLarge), &[]);
+    breaks(&with(small, Outcome::TooLarge), &["sizes"]);
+    breaks(&with(large, Outcome::Ok), &["lost", "sizes"]);
+    breaks(&with(large, Outcome::Cancelled), &[]);
+}
+
+#[test]
+fn a_copy_has_a_value_that_was_written() {
+    let map = Object(Kind::Map, 0);
+    let peek = |value| (0, map, Op::Peek { key: 1 }, Outcome::Found(value));
+    let write = |value| (0, map, Op::Write { key: 1, value }, Outcome::Ok);
+    breaks(&of(&[write(5), write(6), peek(5), peek(0)]), &[]);
+    breaks(&of(&[write(5), peek(7)]), &["values"]);
 }

@@ -1,6 +1,7 @@
 //! A worker process: its clients make calls on objects until the process is ordered to stop.
 
 mod elements;
+pub(super) mod fleeting;
 mod task;
 mod topics;
 mod values;
@@ -14,8 +15,13 @@ use super::{
     drain::drain,
     history::{Kind, Object, Objects},
 };
-use crate::calls::{Process, Recorded, Traffic, print_line};
+use crate::{
+    calls::{Process, Recorded, Traffic, item, print_line},
+    settings::Profile,
+};
 
+/// The default of `Limits::element`, in bytes.
+pub(super) const LARGEST: usize = 512 << 10;
 /// Number of attempts to close a grid.
 const CLOSES: usize = 10;
 
@@ -24,10 +30,14 @@ pub(super) struct Calls;
 
 impl Traffic for Calls {
     type Words = Objects;
+    const LARGEST: usize = LARGEST;
 
     /// Runs the tasks of a client to their end, and closes the client.
     async fn work(process: &Process, client: Client, number: u32) {
-        let context = Arc::new(Context::open(&client, number, &process.path(number)));
+        if process.has(Profile::Panics) {
+            item::panic_on_reads(|_| {});
+        }
+        let context = Arc::new(Context::open(&client, number, &process.path(number), process.args.profile));
         let mut tasks = Vec::new();
         for number in 0..process.args.tasks {
             tasks.push(tokio::spawn(process.task(&context, number).run()));
@@ -56,7 +66,7 @@ impl Traffic for Calls {
     async fn drain(process: &Process) -> Result<()> {
         let before = Recorded::<Objects>::read(&process.files(), &[], &[]).expect("the history can be read");
         let has_killed = !before.disturbances.killed.is_empty();
-        drain(&Client::over(process.store())?, &process.files(), &before.calls, || has_killed).await;
+        drain(&Client::over(process.store())?, &process.files(), &before.calls, || has_killed, || false).await;
         Ok(())
     }
 }

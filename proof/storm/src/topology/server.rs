@@ -10,7 +10,10 @@ use std::{
 
 use bandog_testkit::{MariaDbServer, PostgresServer, Wire, ZooKeeperEnsemble, ZooKeeperServer};
 
-use crate::plan::{LONG_TTL, SESSION, SLACK};
+use crate::{
+    plan::{LONG_TTL, SESSION, SLACK},
+    test_store::SMALL_PACKETS,
+};
 
 /// The database of the locks.
 const DATABASE: &str = "storm";
@@ -24,6 +27,8 @@ const FOLDER: &str = "storm";
 const LEFT: &str = include_str!("../sql/left_rows.sql");
 /// The first message of a client of PostgreSQL: the question whether the server has TLS. The server answers with a letter.
 const HAS_TLS: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+/// The default limit of packets of MariaDB, in bytes.
+const USUAL_PACKETS: usize = 16 << 20;
 /// Number of servers of an ensemble.
 const SERVERS: usize = 3;
 /// A command of ZooKeeper. The server answers `imok`.
@@ -172,6 +177,17 @@ impl Server {
             Self::Postgres(server) => server.end_sessions(DATABASE),
             Self::MariaDb(server) => server.end_sessions(DATABASE),
             Self::ZooKeeper(_) | Self::Ensemble(_) => unreachable!("the store does not have this fault"),
+        }
+    }
+
+    /// From now on, new sessions send packets of at most 1 MiB, or again of as many bytes as before.
+    pub(crate) fn limit_packets(&self, is_limited: bool) {
+        let bytes = if is_limited { SMALL_PACKETS } else { USUAL_PACKETS };
+        match self {
+            Self::MariaDb(server) => drop(server.sql("mysql", &format!("set global max_allowed_packet = {bytes}"))),
+            Self::Postgres(_) | Self::ZooKeeper(_) | Self::Ensemble(_) => {
+                unreachable!("the store does not have this fault")
+            }
         }
     }
 

@@ -11,7 +11,8 @@ use crate::{calls::PlayArgs, settings::StoreKind};
 /// dropped. Workers start and stop, and their handlers succeed, fail, panic, settle the delivery themselves, last for longer
 /// than the lease, block their thread, or wait until the delivery is lost. Meanwhile processes are killed and stopped for
 /// longer than a lease, connections are cut and lose answers, servers are stopped, killed, emptied or full, replicas take
-/// over, and slots move. Each process records its calls, and what each handler believes. At the end all faults are removed,
+/// over, and slots move. Payloads and results have up to the largest size, wires are narrow, all clients lose the store for
+/// seconds, packets are limited, and code of the user panics wherever it is called. Each process records its calls, and what each handler believes. At the end all faults are removed,
 /// the queues are worked off, and the history is checked: no acknowledged element was lost, none was begun while another
 /// handler believed that it has it, fences and attempts increased, none came again after it was done, elements with the same
 /// key came one after another and in their order, limits and the number of deliveries were respected, each call ended in

@@ -14,6 +14,7 @@
 //! - `limit`: the concurrency was not exceeded;
 //! - `rate`: in no period were there more deliveries than the rate says;
 //! - `paused`: no element was delivered while the queue was paused;
+//! - `sizes`: an element or a result that is too large is refused with an error that names the limit, and no other is;
 //! - `late`: each call ends in time;
 //! - `errors`: no call gets an error that it must not get;
 //! - `empty`: at the end, only dead elements and those that wait for others were in the queues;

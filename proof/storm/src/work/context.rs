@@ -16,7 +16,10 @@ use bandog::{
 };
 
 use super::history::{Queue, Work};
-use crate::calls::{self, Outcome, Recorder};
+use crate::{
+    calls::{self, Outcome, Recorder, item::Item},
+    settings::Profile,
+};
 
 /// Maximum number of elements that an operator knows.
 const KNOWN: usize = 64;
@@ -24,25 +27,32 @@ const KNOWN: usize = 64;
 /// The state that the tasks of one client share.
 pub(super) struct Context {
     client: Client,
-    queues: BTreeMap<Queue, (WorkQueue<u64>, AtomicBool)>,
+    queues: BTreeMap<Queue, (WorkQueue<Item>, AtomicBool)>,
     number: u32,
     recorder: Recorder<Work>,
+    /// The weather of the run.
+    profile: Profile,
     /// Some of the elements that this client has pushed or that were dead.
     known: Mutex<Vec<(Queue, ElementId)>>,
 }
 
 impl Context {
-    pub(super) fn open(client: &Client, number: u32, path: &Path) -> Self {
+    pub(super) fn open(client: &Client, number: u32, path: &Path, profile: Profile) -> Self {
         let queue = |queue: Queue| {
             let handle = client.work_queue(queue.name()).expect("the store has work queues");
             (queue, (handle, AtomicBool::new(false)))
         };
         let queues = Queue::ALL.into_iter().map(queue).collect();
         let recorder = Recorder::open(path);
-        Self { client: client.clone(), queues, number, recorder, known: Mutex::default() }
+        Self { client: client.clone(), queues, number, recorder, profile, known: Mutex::default() }
     }
 
-    pub(super) fn queue(&self, queue: Queue) -> &WorkQueue<u64> {
+    /// Whether the calls have the weather of this profile.
+    pub(super) fn has(&self, profile: Profile) -> bool {
+        self.profile.has(profile)
+    }
+
+    pub(super) fn queue(&self, queue: Queue) -> &WorkQueue<Item> {
         &self.queues[&queue].0
     }
 

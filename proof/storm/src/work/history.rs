@@ -60,6 +60,7 @@ pub(super) struct There {
     pub(super) element: ElementId,
     pub(super) phase: Phase,
     pub(super) attempt: u32,
+    pub(super) names_limit: bool,
 }
 
 /// The whole history.
@@ -69,6 +70,8 @@ pub(super) struct History {
     /// In the order of their beginnings.
     pub(super) handlings: Vec<Handling>,
     pub(super) there: Vec<There>,
+    /// The values whose payloads have panicked while they were read, and when.
+    pub(super) unread: HashMap<u64, Vec<Nanos>>,
     /// What was left in the store at the end, and should not be.
     pub(super) left: Vec<String>,
 }
@@ -76,6 +79,7 @@ pub(super) struct History {
 impl History {
     pub(super) fn of(recorded: Recorded<Work>) -> Self {
         let (mut handlings, mut there) = (Vec::<Handling>::new(), Vec::new());
+        let mut unread = HashMap::<u64, Vec<Nanos>>::new();
         let mut open = HashMap::new();
         for (client, note) in recorded.others.iter().copied() {
             let index = |handling| open.get(&(client, handling)).copied();
@@ -95,12 +99,13 @@ impl History {
                         handlings[index].left = Some((at, end));
                     }
                 }
-                Note::There { queue, element, phase, attempt } => {
-                    there.push(There { queue, element, phase, attempt });
+                Note::There { queue, element, phase, attempt, names_limit } => {
+                    there.push(There { queue, element, phase, attempt, names_limit });
                 }
+                Note::Unread { value, at } => unread.entry(value).or_default().push(at),
             }
         }
         handlings.sort_by_key(|handling| (handling.begin, handling.client, handling.id));
-        Self { recorded, handlings, there, left: Vec::new() }
+        Self { recorded, handlings, there, unread, left: Vec::new() }
     }
 }

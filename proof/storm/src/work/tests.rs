@@ -25,15 +25,15 @@ fn element(value: u64) -> ElementId {
 }
 
 fn push(value: u64) -> Op {
-    Op::Push { value, key: 0, once: 0, parts: 0 }
+    Op::Push { value, key: 0, once: 0, parts: 0, bytes: 9 }
 }
 
 fn keyed(value: u64) -> Op {
-    Op::Push { value, key: 7, once: 0, parts: 0 }
+    Op::Push { value, key: 7, once: 0, parts: 0, bytes: 9 }
 }
 
 fn once(value: u64) -> Op {
-    Op::Push { value, key: 0, once: 9, parts: 0 }
+    Op::Push { value, key: 0, once: 9, parts: 0, bytes: 9 }
 }
 
 fn pushed(value: u64) -> Outcome {
@@ -85,7 +85,7 @@ impl History {
     }
 
     fn there(&mut self, value: u64, phase: Phase, attempt: u32) {
-        self.there.push(There { queue: QUEUE, element: element(value), phase, attempt });
+        self.there.push(There { queue: QUEUE, element: element(value), phase, attempt, names_limit: false });
     }
 }
 
@@ -114,7 +114,7 @@ fn good() -> History {
     history.push(10, keyed(2));
     history.push(20, keyed(3));
     history.push(30, push(4));
-    history.push(30, Op::Push { value: 5, key: 0, once: 0, parts: 1 });
+    history.push(30, Op::Push { value: 5, key: 0, once: 0, parts: 1, bytes: 9 });
     history.push(50, once(6));
     history.call(60, QUEUE, once(7), Outcome::Pushed { element: element(6), is_new: false });
     history.handle(100, 1, 1, 1, End::Error);
@@ -303,6 +303,47 @@ fn calls_end_in_time_and_without_errors() {
 }
 
 #[test]
+fn a_push_that_is_too_large_is_refused_and_no_other_is() {
+    let of = |bytes, outcome: Outcome| {
+        move |history: &mut History| {
+            _ = history.call(70, QUEUE, Op::Push { value: 8, key: 0, once: 0, parts: 0, bytes }, outcome);
+        }
+    };
+    let large = (1 << 20) + 1;
+    with(&[], of(large, Outcome::TooLarge));
+    with(&[], of(large, Outcome::Cancelled));
+    with(&["sizes"], of(large, Outcome::Unclear));
+    with(&["sizes"], of(1 << 20, Outcome::TooLarge));
+    // A session keeps the limit of the server at its begin.
+    with(&[], |history| {
+        of(600 << 10, Outcome::TooLarge)(history);
+        history.fault(fault(FaultKind::SmallPackets, None, 10, 20));
+    });
+    with(&["sizes"], |history| {
+        of(600 << 10, Outcome::TooLarge)(history);
+        history.fault(fault(FaultKind::SmallPackets, None, 80, 90));
+    });
+    with(&["sizes"], |history| {
+        of(300 << 10, Outcome::TooLarge)(history);
+        history.fault(fault(FaultKind::SmallPackets, None, 10, 20));
+    });
+    // All elements of a call are refused with it.
+    with(&[], |history| {
+        of(large, Outcome::TooLarge)(history);
+        history.call(70, QUEUE, push(9), Outcome::TooLarge);
+    });
+    with(&["sizes"], |history| {
+        of(large, Outcome::TooLarge)(history);
+        history.call(71, QUEUE, push(9), Outcome::TooLarge);
+    });
+    with(&["unknown"], |history| {
+        of(large, Outcome::TooLarge)(history);
+        history.handle(300, 8, 8, 1, End::Ok);
+    });
+    with(&["sizes"], |history| _ = history.call(300, QUEUE, Op::Status, Outcome::TooLarge));
+}
+
+#[test]
 fn nothing_is_left() {
     for phase in [Phase::Ready, Phase::Delayed, Phase::Taken] {
         with(&["empty"], |history| {
@@ -314,7 +355,7 @@ fn nothing_is_left() {
     let waits = |part: fn(&mut History)| {
         move |history: &mut History| {
             history.push(70, push(8));
-            history.push(70, Op::Push { value: 9, key: 0, once: 0, parts: 1 });
+            history.push(70, Op::Push { value: 9, key: 0, once: 0, parts: 1, bytes: 9 });
             history.there(9, Phase::Blocked, 0);
             part(history);
         }
@@ -335,8 +376,8 @@ fn the_lines_of_a_history_are_read_as_they_were_written() {
     let op = |op| Event::Began { call: 1, at: 2, task: 3, object: Queue::Rated, op, limit: 4 };
     let note = Event::Other;
     let handling = 5;
-    let lines: [Event<Work>; 18] = [
-        op(Op::Push { value: 1, key: 2, once: 3, parts: 4 }),
+    let lines: [Event<Work>; 21] = [
+        op(Op::Push { value: 1, key: 2, once: 3, parts: 4, bytes: 5 }),
         op(Op::Remove(element(6))),
         op(Op::Retry(element(6))),
         op(Op::RetryAll),
@@ -346,6 +387,7 @@ fn the_lines_of_a_history_are_read_as_they_were_written() {
         op(Op::Rate(4)),
         op(Op::Status),
         op(Op::List(Phase::Dead)),
+        op(Op::Result(element(6))),
         op(Op::Stop),
         op(Op::Settle { handling, how: How::Retry }),
         Event::Ended { call: 1, at: 2, outcome: pushed(7) },
@@ -362,7 +404,15 @@ fn the_lines_of_a_history_are_read_as_they_were_written() {
         note(Note::Held { handling, until: 6 }),
         note(Note::Left { handling, at: 6, end: End::Dropped }),
         note(Note::Left { handling, at: 6, end: End::Settles(How::Fail) }),
-        note(Note::There { queue: Queue::Plain(1), element: element(8), phase: Phase::Blocked, attempt: 9 }),
+        note(Note::Left { handling, at: 6, end: End::Answers(7) }),
+        note(Note::There {
+            queue: Queue::Plain(1),
+            element: element(8),
+            phase: Phase::Blocked,
+            attempt: 9,
+            names_limit: true,
+        }),
+        note(Note::Unread { value: 3, at: 4 }),
     ];
     lines.into_iter().for_each(Event::is_read_as_written);
 }

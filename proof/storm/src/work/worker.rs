@@ -13,18 +13,27 @@ use bandog::{Client, Result};
 use super::{
     context::Context,
     drain::drain,
-    history::{Queue, Work},
+    history::{Note, Queue, Work},
 };
-use crate::calls::{Process, Traffic};
+use crate::{
+    calls::{Process, Recorder, Traffic, item},
+    history::now,
+    settings::Profile,
+};
 
 /// Calls on work queues.
 pub(super) struct Calls;
 
 impl Traffic for Calls {
     type Words = Work;
+    const LARGEST: usize = 1 << 20;
 
     async fn work(process: &Process, client: Client, number: u32) {
-        let context = Arc::new(Context::open(&client, number, &process.path(number)));
+        if process.has(Profile::Panics) {
+            let recorder = Recorder::<Work>::open(&process.path(process.args.first));
+            item::panic_on_reads(move |value| recorder.note(Note::Unread { value, at: now() }));
+        }
+        let context = Arc::new(Context::open(&client, number, &process.path(number), process.args.profile));
         let mut tasks = Vec::new();
         for number in 0..process.args.tasks {
             tasks.push(tokio::spawn(process.task(&context, number).run()));

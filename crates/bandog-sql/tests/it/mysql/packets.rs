@@ -75,3 +75,16 @@ async fn a_payload_that_is_too_large_for_the_server_is_refused_at_once() {
     let found = findings.iter().find(|finding| finding.subject == "max_allowed_packet").unwrap();
     assert_eq!(found.level, Level::Advice, "{found:?}");
 }
+
+/// What was pushed before the limit was lowered can be taken: the limit is that of what the client sends.
+#[tokio::test]
+async fn an_element_that_is_larger_than_a_packet_of_today_is_delivered() {
+    let server = MariaDbServer::start();
+    let url = server.url(&server.new_database());
+    let before = Queue::at(&url);
+    before.push(&elements(0, 1, 1 << 20)).await.unwrap();
+    before.push(&elements(10, 5, 10)).await.unwrap();
+    server.sql("mysql", "set global max_allowed_packet = 1048576");
+    let after = Queue { name: before.name.clone(), ..Queue::at(&url) };
+    work(&after, 6, 100).await;
+}

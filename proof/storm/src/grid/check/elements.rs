@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     calls::{Findings, JUDGE, Outcome},
+    fault::{Fault, FaultKind},
     grid::history::{Call, History, How, Object, Op},
     history::{CallId, Nanos},
 };
@@ -14,6 +15,8 @@ const STAYS: Nanos = 45_000_000_000;
 
 /// Maximum time until a client has reported an element that it has popped, if nothing disturbs it.
 const REPORTED_WITHIN: Nanos = 1_000_000_000;
+/// Time for which a client tries to report an element that it has popped, less the time of a request.
+const REPORTS_FOR: Nanos = 28_000_000_000;
 /// Time before a delivery in which its lease can have begun, and in which a disturbance matters.
 const LEASE: Nanos = 2_000_000_000;
 
@@ -156,6 +159,14 @@ fn unreported(history: &History, delivery: &Delivery) -> Option<&'static str> {
         return None;
     }
     let popped = delivery.call.end;
+    let is_away = |fault: &Fault| {
+        let is_long = fault.to.saturating_sub(fault.from) >= REPORTS_FOR;
+        is_long && fault.from <= popped.saturating_add(REPORTED_WITHIN) && fault.to >= popped
+    };
+    let mut outages = history.recorded.disturbances.faults_of(delivery.call.client);
+    if outages.any(|fault| fault.kind == FaultKind::Outage && is_away(fault)) {
+        return Some("a client lost the store for 30 s before it has reported a pop");
+    }
     // A disturbed client reports later, for up to the lease of 30 s.
     let disturbed = |to| {
         history.recorded.disturbances.faults_of(delivery.call.client).map(move |fault| {

@@ -42,6 +42,9 @@ pub(super) fn check(history: &History, object: Object, calls: &[&Call], findings
                     let relayed = is_relayed.then(|| broken_link(history, *at)).flatten();
                     let of = published.get(&publisher);
                     let message = of.and_then(|of| of.get(&number));
+                    let is_late = message
+                        .is_some_and(|call| call.is_unclear())
+                        .then_some("a message without an answer came late");
                     if message.is_none_or(|call| call.outcome == Some(Outcome::Refused) || *at < call.begin) {
                         findings.broken("messages", format!("{subscriber} got {number} of {publisher}: {message:?}"));
                     }
@@ -51,7 +54,7 @@ pub(super) fn check(history: &History, object: Object, calls: &[&Call], findings
                     }
                     let newest = ever.entry(publisher).or_insert(number);
                     if *newest > number {
-                        match relayed {
+                        match relayed.or(is_late) {
                             Some(reason) => findings.excuse(reason),
                             None => {
                                 let what = format!("{subscriber} got {number} of {publisher} after {newest}");

@@ -8,14 +8,11 @@ use crate::{
     history::Nanos,
 };
 
-/// Maximum time after which a write without an answer is applied: it may wait in the socket of a server that is stopped.
-const APPLIED_WITHIN: Nanos = 10_000_000_000;
-
 /// Each read finds the last acknowledged value, or that of a write that may have been applied since.
 pub(super) fn owned(history: &History, calls: &[&Call], findings: &mut Findings) {
     let mut keys: BTreeMap<u64, Vec<&Call>> = BTreeMap::new();
     for call in calls {
-        if let Op::Write { key, .. } | Op::Read { key } = call.op {
+        if let Op::Write { key, .. } | Op::Read { key } | Op::Peek { key } = call.op {
             keys.entry(key).or_default().push(call);
         }
     }
@@ -35,10 +32,14 @@ fn owned_key(history: &History, calls: &[&Call], findings: &mut Findings) {
                 written.insert(new);
                 if call.is_ok() {
                     (last, value) = (Some(call), new);
-                    unclear.retain(|(_, end)| end.saturating_add(APPLIED_WITHIN) >= call.begin);
+                    unclear.retain(|(_, end)| history.recorded.disturbances.applied_until(*end) >= call.begin);
                 } else if call.is_unclear() {
                     unclear.push((new, call.end));
                 }
+            }
+            // A copy may be of an earlier time.
+            (Op::Peek { .. }, Some(Outcome::Found(found))) if !written.contains(&found) => {
+                findings.broken("values", format!("a copy that nobody has written: {call}"));
             }
             (Op::Read { .. }, Some(Outcome::Found(found))) => {
                 let is_expected = found == value || unclear.iter().any(|(new, _)| *new == found);

@@ -36,12 +36,27 @@ pub(in crate::grid) enum Kind {
     Bloom,
     Topic,
     Sharded,
+    /// A value that has a ttl of some milliseconds.
+    Fleeting,
+    /// A map whose entries have such a ttl.
+    Timed,
+    /// A counter that gets such a ttl when it begins.
+    Expiring,
+    /// An object of one of several types, which gets such a ttl after a write.
+    Lent,
+    /// A name that has objects of every type.
+    Strange,
 }
 
 impl Kind {
     /// All kinds.
     pub(in crate::grid) fn all() -> impl Iterator<Item = Self> {
         Self::value_variants().iter().copied()
+    }
+
+    /// Whether the objects of this kind end after some milliseconds.
+    pub(in crate::grid) fn has_ttl(self) -> bool {
+        matches!(self, Self::Fleeting | Self::Timed | Self::Expiring | Self::Lent)
     }
 
     /// Whether elements are taken out of the object.
@@ -91,6 +106,20 @@ pub(in crate::grid) enum Op {
         from: Option<u64>,
         to: u64,
     },
+    /// Writes a value with a ttl in milliseconds, or gives an object this ttl.
+    Lend {
+        key: u64,
+        value: u64,
+        ttl: u32,
+    },
+    /// Reads a value from a copy.
+    Peek {
+        key: u64,
+    },
+    /// Subscribes to the changes of a map.
+    Listen,
+    /// Calls the method with this number.
+    Try(u8),
     Add(u64),
     /// Reads a counter.
     Sum,

@@ -6,7 +6,7 @@ use bandog::grid::{Deque, Queue, Set, SortedSet, Taken};
 
 use super::task::{EXACT, ONCE, SETTLES, TAKES, Task};
 use crate::{
-    calls::{Context as _, Outcome},
+    calls::{Context as _, Outcome, item::Item},
     grid::history::{How, Kind, OBJECTS, Object, Op},
     history::now,
 };
@@ -20,19 +20,19 @@ impl Task {
         Object(kind.unwrap_or(Kind::Queue), self.random.u32(..OBJECTS))
     }
 
-    pub(super) fn queue(&self, object: Object) -> Queue<u64> {
+    pub(super) fn queue(&self, object: Object) -> Queue<Item> {
         self.context.grid.queue(object.name()).expect("a handle").lease(LEASE)
     }
 
-    fn deque(&self, object: Object) -> Deque<u64> {
+    fn deque(&self, object: Object) -> Deque<Item> {
         self.context.grid.deque(object.name()).expect("a handle").lease(LEASE)
     }
 
-    fn sorted(&self, object: Object) -> SortedSet<u64> {
+    fn sorted(&self, object: Object) -> SortedSet<Item> {
         self.context.grid.sorted_set(object.name()).expect("a handle")
     }
 
-    fn bag(&self, object: Object) -> Set<u64> {
+    fn bag(&self, object: Object) -> Set<Item> {
         self.context.grid.set(object.name()).expect("a handle")
     }
 
@@ -43,7 +43,7 @@ impl Task {
             true => (Op::ExactPush(element), EXACT),
             false => (Op::Push(element), ONCE),
         };
-        let at = (object, op);
+        let (at, element) = ((object, op), Item::new(element));
         match object.0 {
             Kind::Sorted => {
                 let (set, score) = (self.sorted(object), self.random.f64());
@@ -73,7 +73,7 @@ impl Task {
         let (object, wait) = (self.element_object(), self.short_time());
         let (waits, is_back) = (self.random.u8(..4) == 0, self.random.bool());
         let (at, limit) = ((object, Op::Pop), if waits { wait + TAKES } else { TAKES });
-        let found = |popped: &Option<u64>| popped.map_or(Outcome::No, Outcome::Found);
+        let found = |popped: &Option<Item>| popped.as_ref().map_or(Outcome::No, |item| Outcome::Found(**item));
         match object.0 {
             Kind::Sorted => {
                 let set = self.sorted(object);
@@ -125,10 +125,10 @@ impl Task {
                 _ => queue.take(wait).await,
             }
         };
-        let result = |taken: &Option<Taken<u64>>| match taken {
+        let result = |taken: &Option<Taken<Item>>| match taken {
             Some(taken) => {
                 let (fence, delivery) = (taken.fence().get(), taken.delivery());
-                Outcome::Taken { element: **taken, fence, delivery }
+                Outcome::Taken { element: ***taken, fence, delivery }
             }
             None => Outcome::No,
         };

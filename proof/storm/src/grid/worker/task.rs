@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{calls, grid::context::Context, plan::TIMEOUT};
+use crate::{calls, grid::context::Context, plan::TIMEOUT, settings::Profile};
 
 /// Maximum duration of a call that is sent once.
 pub(super) const ONCE: Duration = TIMEOUT;
@@ -20,6 +20,7 @@ pub(super) type Task = calls::Task<Context>;
 impl Task {
     pub(super) async fn run(mut self) {
         while !self.must_stop() {
+            self.weather().await;
             match self.random.u8(..100) {
                 // Fewer elements are pushed than taken out, so none stays for long.
                 0..18 => self.push().await,
@@ -33,6 +34,17 @@ impl Task {
                 91..94 => self.batch().await,
                 _ => self.publish().await,
             }
+        }
+    }
+
+    /// Makes the calls of the weather, seldom.
+    async fn weather(&mut self) {
+        let context = self.context.clone();
+        match self.random.u8(..100) {
+            0..10 if context.has(Profile::Ttls) => self.fleeting().await,
+            10..14 if context.has(Profile::Strangers) => self.strange().await,
+            14..15 if context.has(Profile::Copies) => self.copies().await,
+            _ => {}
         }
     }
 

@@ -4,7 +4,7 @@ use bandog::grid::Map;
 
 use super::task::{EXACT, ONCE, SEVERAL, Task};
 use crate::{
-    calls::{Context as _, Outcome},
+    calls::{Context as _, Outcome, caught, item::Item},
     grid::{
         context::Context,
         drain::read,
@@ -20,11 +20,16 @@ const SHARED_KEYS: u64 = 4;
 const MAX_SUMMAND: u64 = 1_000;
 
 impl Task {
+    /// A key that belongs to this task.
+    pub(super) fn own_key(&mut self) -> u64 {
+        self.owner * KEYS + self.random.u64(..KEYS)
+    }
+
     /// Writes or reads a value that belongs to this task.
     pub(super) async fn own_value(&mut self) {
         let kind = self.random.choice([Kind::Map, Kind::Members, Kind::Multimap, Kind::Bits]).unwrap_or(Kind::Map);
         let object = Object(kind, self.random.u32(..OBJECTS));
-        let key = self.owner * KEYS + self.random.u64(..KEYS);
+        let key = self.own_key();
         if self.random.u8(..3) == 0 {
             let context = self.context.clone();
             let found = |value: &u64| Outcome::Found(*value);
@@ -42,10 +47,12 @@ impl Task {
         let write = async {
             let name = object.name();
             match (kind, is_set) {
-                (Kind::Map, true) if variant => grid.map::<u64, u64>(name)?.insert(&key, &value).await.map(drop),
-                (Kind::Map, true) => grid.map::<u64, u64>(name)?.put(&key, &value).await,
-                (Kind::Map, false) if variant => grid.map::<u64, u64>(name)?.take(&key).await.map(drop),
-                (Kind::Map, false) => grid.map::<u64, u64>(name)?.remove(&key).await.map(drop),
+                (Kind::Map, true) if variant => {
+                    grid.map::<u64, Item>(name)?.insert(&key, &Item::new(value)).await.map(drop)
+                }
+                (Kind::Map, true) => grid.map::<u64, Item>(name)?.put(&key, &Item::new(value)).await,
+                (Kind::Map, false) if variant => grid.map::<u64, Item>(name)?.take(&key).await.map(drop),
+                (Kind::Map, false) => grid.map::<u64, Item>(name)?.remove(&key).await.map(drop),
                 (Kind::Members, true) => grid.set::<u64>(name)?.insert(&key).await.map(drop),
                 (Kind::Members, false) => grid.set::<u64>(name)?.remove(&key).await.map(drop),
                 (Kind::Multimap, true) => grid.set_multimap::<u64, u64>(name)?.insert(&key, &1).await.map(drop),
@@ -67,13 +74,13 @@ impl Task {
         };
         let context = self.context.clone();
         let grid = &context.grid;
-        let shared: Map<u64, u64> = grid.map(object.name()).expect("a handle");
+        let shared: Map<u64, Item> = grid.map(object.name()).expect("a handle");
         if object.0 == Kind::Shared && self.random.bool() {
             let update = async {
                 let mut from = 0;
-                let change = |value: Option<u64>| {
-                    from = value.unwrap_or(0);
-                    Some(to)
+                let change = |value: Option<Item>| {
+                    from = value.map_or(0, |value| *value);
+                    Some(Item::new(to))
                 };
                 shared.update(&key, change).await?;
                 Ok(from)
@@ -82,15 +89,16 @@ impl Task {
             self.call(at, SEVERAL, update, |from| Outcome::Found(*from)).await;
             return;
         }
-        let Ok(from) = read(&context, object, key).await else { return };
+        let Some(Ok(from)) = caught(read(&context, object, key)).await else { return };
         let at = (object, Op::Swap { key, from: Some(from), to });
-        let value = grid.value::<u64>(object.name()).expect("a handle");
+        let value = grid.value::<Item>(object.name()).expect("a handle");
+        let (from_item, to_item) = (Item::new(from), Item::new(to));
         let swap = async {
             match (object.0, from) {
-                (Kind::Shared, 0) => shared.insert_new(&key, &to).await,
-                (Kind::Shared, from) => shared.swap(&key, Some(&from), Some(&to)).await,
-                (_, 0) => value.set_new(&to).await,
-                (_, from) => value.swap(Some(&from), Some(&to)).await,
+                (Kind::Shared, 0) => shared.insert_new(&key, &to_item).await,
+                (Kind::Shared, _) => shared.swap(&key, Some(&from_item), Some(&to_item)).await,
+                (_, 0) => value.set_new(&to_item).await,
+                (_, _) => value.swap(Some(&from_item), Some(&to_item)).await,
             }
         };
         let result = |is_written: &bool| if *is_written { Outcome::Ok } else { Outcome::No };
@@ -144,10 +152,10 @@ impl Task {
         ];
         let grid = self.context.grid.clone();
         let mut batch = grid.batch();
-        let pushed = batch.add(self.queue(at[0].0).push(&element));
+        let pushed = batch.add(self.queue(at[0].0).push(&Item::new(element)));
         let counter = grid.counter(at[1].0.name()).expect("a handle").exact();
         let added = batch.add(counter.add(by.cast_signed()));
-        let written = batch.add(grid.map::<u64, u64>(at[2].0.name()).expect("a handle").put(&key, &value));
+        let written = batch.add(grid.map::<u64, Item>(at[2].0.name()).expect("a handle").put(&key, &Item::new(value)));
         let calls = at.map(|(object, op)| self.context.recorder().begin(self.number, object, op, EXACT + ONCE));
         // The result is that of the first error; each call has its own one.
         let _ = batch.send().await;

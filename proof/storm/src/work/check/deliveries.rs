@@ -19,7 +19,8 @@ pub(super) fn check(facts: &Facts<'_>, queue: Queue, handlings: &[&Handling], fi
     }
     if let Some(first) = handlings.first() {
         let pushed = facts.pushes.get(&first.value).map_or(first.begin, |push| push.begin);
-        if first.attempt != 1 && facts.is_calm(pushed, first.begin) {
+        let unread = facts.unread(first.value, pushed, first.begin);
+        if first.attempt > 1 + unread && facts.is_calm(pushed, first.begin) {
             findings.broken("attempts", format!("the first one: {first:?}"));
         }
     }
@@ -51,10 +52,11 @@ fn attempts(
     let may_be_handed_back = match before.left {
         // The workers have stopped, and handed it back.
         Some((_, End::Dropped | End::Settles(How::HandBack))) => true,
-        Some((_, End::Ok | End::Error | End::Panic | End::Settles(_))) | None => false,
+        Some((_, End::Ok | End::Answers(_) | End::Error | End::Panic | End::Settles(_))) | None => false,
     };
     let least = before.attempt + u32::from(!may_be_handed_back);
-    let is_skipped = next.attempt > before.attempt + 1 && facts.is_calm(from, next.begin);
+    let unread = facts.unread(before.value, before.begin, next.begin);
+    let is_skipped = next.attempt > before.attempt + 1 + unread && facts.is_calm(from, next.begin);
     if next.attempt < least || is_skipped {
         broken(findings, excuse, "attempts", || format!("{before:?}; {next:?}"));
     }
@@ -74,6 +76,9 @@ fn reason(
     let has_reason = match before.left {
         Some((_, End::Error | End::Panic | End::Dropped | End::Settles(How::Retry | How::HandBack))) => true,
         Some((_, End::Ok | End::Settles(How::Done))) => false,
+        Some((at, End::Answers(bytes))) => {
+            facts.may_be_refused(bytes, at) && facts.may_be_retried(queue, before.element, from, next.begin)
+        }
         Some((_, End::Settles(How::Fail))) => facts.may_be_retried(queue, before.element, from, next.begin),
         None => disturbances.killed.contains_key(&before.client),
     };

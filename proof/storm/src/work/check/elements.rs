@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bandog::work::{ElementId, Phase};
 
-use super::facts::{DELIVERIES, Facts, broken};
+use super::facts::{DELIVERIES, Facts, LARGEST, SMALL, broken};
 use crate::{
     calls::{Findings, Outcome},
     history::Nanos,
@@ -30,6 +30,11 @@ pub(super) fn check(facts: &Facts<'_>, queue: Queue, findings: &mut Findings) {
     let calls = facts.history.recorded.calls.iter();
     let pushes: Vec<&Call> = calls.filter(|call| call.object == queue && matches!(call.op, Op::Push { .. })).collect();
     once(facts, &pushes, &ids, findings);
+    sizes(facts, &pushes, findings);
+    let others = facts.history.recorded.calls.iter().filter(|call| call.object == queue);
+    for other in others.filter(|call| call.outcome == Some(Outcome::TooLarge) && !matches!(call.op, Op::Push { .. })) {
+        findings.broken("sizes", format!("it carries no value: {other}"));
+    }
     let there: HashMap<ElementId, &There> =
         facts.history.there.iter().filter(|there| there.queue == queue).map(|there| (there.element, there)).collect();
     for push in &pushes {
@@ -47,12 +52,34 @@ fn known(facts: &Facts<'_>, handling: &Handling, findings: &mut Findings) {
         return findings.broken("unknown", format!("the element was not pushed: {handling:?}"));
     };
     let is_wrong = match push.outcome {
-        Some(Outcome::Refused) => true,
+        Some(Outcome::Refused | Outcome::TooLarge) => true,
         Some(Outcome::Pushed { element, .. }) => element != handling.element,
         _ => false,
     };
     if is_wrong || push.object != handling.queue || handling.begin < push.begin {
         findings.broken("unknown", format!("{push}; {handling:?}"));
+    }
+}
+
+/// A push is refused because of its size if it is too large, and only then. Those of one call are refused together.
+fn sizes(facts: &Facts<'_>, pushes: &[&Call], findings: &mut Findings) {
+    let mut calls = HashMap::<(u32, Nanos), Vec<&Call>>::new();
+    for push in pushes {
+        calls.entry((push.client, push.begin)).or_default().push(push);
+    }
+    let bytes = |push: &&Call| if let Op::Push { bytes, .. } = push.op { bytes } else { 0 };
+    for pushes in calls.values() {
+        let (largest, sum) = (pushes.iter().map(bytes).max().unwrap_or(0), pushes.iter().map(bytes).sum::<u32>());
+        for push in pushes {
+            let is_wrong = match push.outcome {
+                Some(Outcome::TooLarge) => largest <= LARGEST && !(sum >= SMALL && facts.may_be_small(push.end)),
+                None | Some(Outcome::Cancelled) => false,
+                Some(_) => largest > LARGEST,
+            };
+            if is_wrong {
+                findings.broken("sizes", push.to_string());
+            }
+        }
     }
 }
 
@@ -113,8 +140,17 @@ fn at_the_end(
     let handlings = facts.elements.get(&(there.queue, there.element)).map_or(&[][..], Vec::as_slice);
     match there.phase {
         Phase::Dead => {
-            let is_given_up =
-                handlings.iter().any(|handling| handling.left.is_some_and(|(_, end)| end == End::Settles(How::Fail)));
+            let is_given_up = handlings.iter().filter_map(|handling| handling.left).any(|(at, end)| match end {
+                End::Settles(How::Fail) => true,
+                End::Answers(bytes) => facts.may_be_refused(bytes, at),
+                _ => false,
+            });
+            let last = handlings.last().filter(|last| last.attempt == there.attempt && there.attempt < DELIVERIES);
+            if let Some((_, End::Answers(LARGEST..))) = last.and_then(|last| last.left)
+                && !there.names_limit
+            {
+                findings.broken("sizes", format!("the error of {there:?} names no limit: {last:?}"));
+            }
             if there.attempt < DELIVERIES && !is_given_up {
                 findings.broken("deliveries", format!("{there:?} is dead too early: {handlings:?}"));
             }

@@ -6,12 +6,19 @@ use bandog::work::ElementId;
 
 use crate::{
     calls::{Findings, JUDGE, Outcome},
+    fault::FaultKind,
     history::{CallId, Nanos},
     work::history::{Call, End, Handling, History, How, Op, Queue},
 };
 
 /// The number of deliveries after which an element is dead.
 pub(super) const DELIVERIES: u32 = 5;
+
+/// The number of bytes of the largest payload and result.
+pub(super) const LARGEST: u32 = 1 << 20;
+/// The number of bytes of the smallest payload or result that a server may refuse whose limit of packets is 1 MiB: each of its
+/// bytes can need two of a packet, which has others beside it.
+pub(super) const SMALL: u32 = 480 << 10;
 
 /// Maximum time from a delivery to the begin of its handler: an element waits for a slot for half a second, or is delivered
 /// by a request that is repeated. If it takes longer, the lease is over.
@@ -71,6 +78,7 @@ impl<'h> Facts<'h> {
     pub(super) fn may_be_done(&self, handling: &Handling) -> bool {
         match handling.left {
             Some((_, End::Ok)) => true,
+            Some((_, End::Answers(bytes))) => bytes <= LARGEST,
             Some((_, End::Settles(How::Done))) => {
                 let outcome = self.settlement(handling).and_then(|call| call.outcome);
                 outcome.is_none_or(|outcome| outcome == Outcome::Ok || outcome.is_unclear())
@@ -89,12 +97,30 @@ impl<'h> Facts<'h> {
         })
     }
 
+    /// Whether a client may have met a server that takes only small packets, before this time. A session keeps the limit.
+    pub(super) fn may_be_small(&self, before: Nanos) -> bool {
+        let mut faults = self.history.recorded.disturbances.faults.iter();
+        faults.any(|fault| fault.kind == FaultKind::SmallPackets && fault.from <= before)
+    }
+
+    /// Whether a result with this number of bytes may be refused, so that the element is dead.
+    pub(super) fn may_be_refused(&self, bytes: u32, at: Nanos) -> bool {
+        bytes > LARGEST || bytes >= SMALL && self.may_be_small(at)
+    }
+
+    /// The number of deliveries between these times that have ended because their payload has panicked.
+    pub(super) fn unread(&self, value: u64, from: Nanos, to: Nanos) -> u32 {
+        let at = self.history.unread.get(&value).into_iter().flatten();
+        u32::try_from(at.filter(|at| (from..=to).contains(*at)).count()).unwrap_or(u32::MAX)
+    }
+
     /// Whether nothing has disturbed any client or the store between these times.
     pub(super) fn is_calm(&self, from: Nanos, to: Nanos) -> bool {
         let disturbances = &self.history.recorded.disturbances;
         let faults = disturbances.faults.iter().map(|fault| (fault.from, fault.to));
-        let stalls = disturbances.stalls.iter().map(|(_, from, to)| (*from, *to));
-        !faults.chain(stalls).any(|(begin, end)| begin <= to && end >= from)
+        // A handler that blocks a thread of its runtime holds up others that wait for it.
+        let pauses = disturbances.pauses().map(|(_, from, to)| (from, to));
+        !faults.chain(pauses).any(|(begin, end)| begin <= to && end >= from)
     }
 
     /// A fault that may have undone something between these times.

@@ -17,8 +17,6 @@ const COUNTED: Nanos = 10_000_000_000;
 const SECOND: Nanos = 1_000_000_000;
 /// As [`BEGINS_WITHIN`], if nothing disturbs the client or the store.
 const CALMLY_BEGINS_WITHIN: Nanos = 1_500_000_000;
-/// Maximum time after which the store applies a call whose client got no answer.
-const APPLIED_WITHIN: Nanos = 10_000_000_000;
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Findings) {
     limit(facts, findings);
@@ -87,7 +85,7 @@ fn greatest(facts: &Facts<'_>, changes: &[(&Call, u32)], from: Nanos, to: Nanos)
     let before = changes.iter().filter(|(call, _)| call.is_ok() && call.end < from);
     let last_begin = before.map(|(call, _)| call.begin).max()?;
     let mut greatest = 0;
-    for (_, limit) in changes.iter().filter(|(call, _)| call.begin <= to && applied_until(call) >= last_begin) {
+    for (_, limit) in changes.iter().filter(|(call, _)| call.begin <= to && applied_until(facts, call) >= last_begin) {
         if *limit == 0 {
             return None;
         }
@@ -98,8 +96,9 @@ fn greatest(facts: &Facts<'_>, changes: &[(&Call, u32)], from: Nanos, to: Nanos)
 }
 
 /// The time after which the call is not applied any more.
-fn applied_until(call: &Call) -> Nanos {
-    if call.is_unclear() { call.end.saturating_add(APPLIED_WITHIN) } else { call.end }
+fn applied_until(facts: &Facts<'_>, call: &Call) -> Nanos {
+    let disturbances = &facts.history.recorded.disturbances;
+    if call.is_unclear() { disturbances.applied_until(call.end) } else { call.end }
 }
 
 /// No element is delivered after an acknowledged pause, and before a call that ends it.
@@ -108,7 +107,7 @@ fn paused(facts: &Facts<'_>, queue: Queue, findings: &mut Findings) {
     let ends: Vec<_> = calls.iter().filter(|call| call.op == Op::Resume).collect();
     let handlings: Vec<_> = handlings(facts, queue).collect();
     for pause in calls.iter().filter(|call| call.op == Op::Pause && call.is_ok()) {
-        let others = ends.iter().filter(|end| applied_until(end) >= pause.begin);
+        let others = ends.iter().filter(|end| applied_until(facts, end) >= pause.begin);
         let end = others.map(|end| end.begin).min().unwrap_or(Nanos::MAX);
         let after = handlings.partition_point(|handling| handling.begin <= pause.end + CALMLY_BEGINS_WITHIN);
         for handling in handlings[after..].iter().take_while(|handling| handling.begin < end) {

@@ -4,7 +4,7 @@ use bandog::work::{Delivery, ElementId, Phase};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    calls::{text, word},
+    calls::{item::Item, text, word},
     history::{CallId, Nanos, nanos, now},
 };
 
@@ -41,6 +41,8 @@ pub(in crate::work) enum Op {
         key: u32,
         once: u32,
         parts: u32,
+        /// The number of bytes of the payload.
+        bytes: u32,
     },
     Remove(#[serde(with = "text")] ElementId),
     Retry(#[serde(with = "text")] ElementId),
@@ -54,6 +56,8 @@ pub(in crate::work) enum Op {
     Status,
     /// Lists the elements in a phase.
     List(#[serde(with = "phase")] Phase),
+    /// Waits for the result of an element.
+    Result(#[serde(with = "text")] ElementId),
     /// Stops workers.
     Stop,
     /// A handler settles its delivery.
@@ -79,6 +83,8 @@ pub(in crate::work) enum How {
 pub(in crate::work) enum End {
     /// It returns.
     Ok,
+    /// It returns a result with this number of bytes.
+    Answers(u32),
     /// It returns an error.
     Error,
     Panic,
@@ -116,18 +122,22 @@ pub(in crate::work) enum Note {
         #[serde(with = "phase")]
         phase: Phase,
         attempt: u32,
+        /// Whether its error names a limit that a result exceeds.
+        names_limit: bool,
     },
+    /// The payload with this value is read, which panics. So there is a delivery without a handler.
+    Unread { value: u64, at: Nanos },
 }
 
 impl Note {
     /// A handler of this delivery begins now.
-    pub(in crate::work) fn begun(handling: CallId, queue: Queue, delivery: &Delivery<u64>) -> Self {
+    pub(in crate::work) fn begun(handling: CallId, queue: Queue, delivery: &Delivery<Item>) -> Self {
         Self::Begun {
             handling,
             at: now(),
             queue,
             element: delivery.id(),
-            value: **delivery,
+            value: ***delivery,
             fence: delivery.fence().get(),
             attempt: delivery.attempt(),
             until: held_until(delivery),
@@ -135,13 +145,13 @@ impl Note {
     }
 
     /// The handler still works.
-    pub(in crate::work) fn held(handling: CallId, delivery: &Delivery<u64>) -> Self {
+    pub(in crate::work) fn held(handling: CallId, delivery: &Delivery<Item>) -> Self {
         Self::Held { handling, until: held_until(delivery) }
     }
 }
 
 /// The time until which the delivery is certain. 0: it is not certain now.
-fn held_until(delivery: &Delivery<u64>) -> Nanos {
+fn held_until(delivery: &Delivery<Item>) -> Nanos {
     // The time is read before the rest of the lease, so the sum is not too late.
     let (at, rest) = (now(), delivery.remaining());
     if rest.is_zero() { 0 } else { at + nanos(rest) }

@@ -23,6 +23,10 @@ fn attempts_increase_by_one() {
     with(&[], of(1, End::Dropped));
     with(&[], of(1, End::Settles(How::HandBack)));
     with(&["attempts"], |history| history.handling(4).attempt = 2);
+    with(&[], |history| {
+        history.handling(4).attempt = 2;
+        history.recorded.disturbances.blocked.push((Some(3), 40 * MS, 50 * MS));
+    });
     // An answer with the element was lost.
     with(&[], |history| {
         of(3, End::Error)(history);
@@ -126,5 +130,60 @@ fn an_element_comes_again_for_a_reason() {
     with(&[], |history| {
         killed(history);
         history.recorded.disturbances.killed.insert(1, 150 * MS);
+    });
+}
+
+#[test]
+fn a_payload_that_panics_uses_a_delivery() {
+    let skips = |at: u64| {
+        move |history: &mut History| {
+            history.handling(1).attempt = 3;
+            history.unread.insert(1, vec![at * MS]);
+        }
+    };
+    with(&[], skips(150));
+    with(&["attempts"], skips(90));
+    with(&["attempts"], |history| {
+        skips(150)(history);
+        history.handling(1).attempt = 4;
+    });
+    with(&[], |history| {
+        history.handling(4).attempt = 2;
+        history.unread.insert(4, vec![100 * MS]);
+    });
+}
+
+#[test]
+fn a_result_that_is_too_large_makes_its_element_dead_with_an_error_that_says_so() {
+    let large = (1 << 20) + 1;
+    let dead = |bytes, names_limit| {
+        move |history: &mut History| {
+            history.push(70, push(8));
+            history.handle(300, 8, 8, 1, End::Answers(bytes));
+            history.there(8, Phase::Dead, 1);
+            history.there.last_mut().unwrap().names_limit = names_limit;
+        }
+    };
+    with(&[], dead(large, true));
+    with(&["sizes"], dead(large, false));
+    with(&["deliveries"], dead(600 << 10, true));
+    with(&[], |history| {
+        dead(600 << 10, true)(history);
+        history.fault(fault(FaultKind::SmallPackets, None, 10, 20));
+    });
+    // It is neither done nor delivered again.
+    with(&["lost"], |history| {
+        dead(large, true)(history);
+        history.there.clear();
+    });
+    with(&["reason"], |history| {
+        history.handling(4).left = Some((135 * MS, End::Answers(large)));
+        history.handle(150, 4, 9, 2, End::Ok);
+        history.handling(5).begin = 160 * MS;
+        (history.handling(5).fence, history.handling(5).left) = (10, Some((165 * MS, End::Ok)));
+    });
+    with(&[], |history| {
+        history.push(70, push(8));
+        history.handle(300, 8, 8, 1, End::Answers(1 << 20));
     });
 }

@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
-use bandog::work::{Push, Pushed};
+use bandog::work::{ElementId, Outcome as Ended, Push, Pushed};
 
-use super::task::{PUSHES, Task};
+use super::{
+    handler::RESULT_BYTE,
+    task::{ONCE, Task},
+};
 use crate::{
-    calls::{Context as _, Outcome},
+    calls::{
+        Context as _, Outcome,
+        item::{Item, size_of},
+    },
     history::now,
+    settings::Profile,
     work::{
         context::Context,
         history::{Op, Queue},
@@ -24,6 +31,15 @@ const KEYS: u32 = 8;
 const DELAY: u64 = 1_500;
 /// Maximum number of elements of one push.
 const ELEMENTS: u64 = 8;
+
+/// Maximum time for which a result is kept, in milliseconds.
+const KEPT: u64 = 3_000;
+/// Maximum time for which a task waits for a result, in milliseconds.
+const RESULT: u64 = 500;
+
+fn op(value: u64, key: u32, once: u32, parts: u32) -> Op {
+    Op::Push { value, key, once, parts, bytes: u32::try_from(size_of(value)).unwrap_or(u32::MAX) }
+}
 
 impl Task {
     pub(super) fn any_queue(&mut self) -> Queue {
@@ -43,15 +59,33 @@ impl Task {
         }
         let (value, key) = (self.unique(), self.key());
         let once = if self.random.u8(..8) == 0 { self.random.u32(1..=ONCE_IDS) } else { 0 };
-        let push = self.context.queue(queue).push(&value);
+        let push = self.context.queue(queue).push(&Item::new(value));
         let push = self.with_options(push, key);
+        let keeps = self.context.has(Profile::Sizes) && self.random.u8(..8) == 0;
+        let push = if keeps { push.keep_result(Duration::from_millis(self.random.u64(1..KEPT))) } else { push };
         let push = if once == 0 { push } else { push.once(once.to_string(), WINDOW) };
         let pushed = |pushed: &Pushed| Outcome::Pushed { element: pushed.id, is_new: pushed.is_new };
-        let op = Op::Push { value, key, once, parts: 0 };
-        if let (_, Some(pushed)) = self.call((queue, op), PUSHES, async { push.await }, pushed).await {
+        let op = op(value, key, once, 0);
+        if let (_, Some(pushed)) = self.call((queue, op), self.push_limit(), async { push.await }, pushed).await {
             let context = self.context.clone();
             context.learn(queue, pushed.id, &mut self.random);
+            if keeps && self.random.bool() {
+                self.result(queue, pushed.id).await;
+            }
         }
+    }
+
+    /// Waits for the result of an element, for a short time. In some cases, nobody has kept it so long.
+    async fn result(&mut self, queue: Queue, element: ElementId) {
+        let (context, at_most) = (self.context.clone(), Duration::from_millis(self.random.u64(..RESULT)));
+        let result = context.queue(queue).result(element, at_most);
+        let outcome = |ended: &Option<Ended>| match ended {
+            None => Outcome::No,
+            Some(Ended::Done(bytes)) if bytes.iter().all(|byte| *byte == RESULT_BYTE) => Outcome::Ok,
+            Some(Ended::Done(_)) => Outcome::Broken,
+            Some(Ended::Failed(_) | Ended::Cancelled) => Outcome::Ok,
+        };
+        self.call((queue, Op::Result(element)), at_most + ONCE * 2, result, outcome).await;
     }
 
     /// A push with a random delay and priority.
@@ -75,22 +109,24 @@ impl Task {
         let values: Vec<u64> = (0..elements).map(|_| self.unique()).collect();
         let key = if waits { 0 } else { self.key() };
         let handle = self.context.queue(queue);
-        let push = handle.push_all(&values);
+        let payloads: Vec<Item> = values.iter().map(|value| Item::new(*value)).collect();
+        let push = handle.push_all(&payloads);
         let push = if key == 0 { push } else { push.key(key.to_string()) };
         let (push, last) = match waits {
             true => {
                 let last = self.unique();
-                (push.then(self.context.queue(queue).push(&last)).into_future(), Some(last))
+                (push.then(self.context.queue(queue).push(&Item::new(last))).into_future(), Some(last))
             }
             false => (push.into_future(), None),
         };
         let parts = u32::try_from(elements).unwrap_or(u32::MAX);
         // The one that waits comes first in the history, and last in the answer.
         let first = if waits { values.len() } else { 0 };
-        let ops = last.into_iter().map(|value| Op::Push { value, key: 0, once: 0, parts });
-        let ops = ops.chain(values.iter().map(|value| Op::Push { value: *value, key, once: 0, parts: 0 }));
+        let ops = last.into_iter().map(|value| op(value, 0, 0, parts));
+        let ops = ops.chain(values.iter().map(|value| op(*value, key, 0, 0)));
         let at = now();
-        let begin = |op| self.context.recorder().begin_at(at, self.number, queue, op, PUSHES);
+        let limit = self.push_limit();
+        let begin = |op| self.context.recorder().begin_at(at, self.number, queue, op, limit);
         let calls: Vec<_> = ops.map(begin).collect();
         let answer = self.answer(push).await;
         let outcome = |at: usize| match &answer {

@@ -9,7 +9,7 @@ use bandog::work::{Backoff, Delivery, Running};
 
 use super::{handler::handle, task::Task};
 use crate::{
-    calls::Outcome,
+    calls::{Outcome, item::Item},
     work::history::{Op, Queue},
 };
 
@@ -53,7 +53,7 @@ impl Task {
         let workers = workers.deliveries(DELIVERIES).backoff(backoff.expect("it rises")).drain(drain);
         let seeds = Mutex::new(fastrand::Rng::with_seed(self.random.u64(..)));
         let (context, counter) = (Arc::clone(&self.context), self.counter());
-        workers.run(move |delivery: Delivery<u64>| {
+        workers.answer(move |delivery: Delivery<Item>| {
             let random = seeds.lock().unwrap_or_else(PoisonError::into_inner).fork();
             handle(Arc::clone(&context), counter.clone(), queue, delivery, random)
         })
