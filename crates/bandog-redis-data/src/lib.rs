@@ -23,6 +23,7 @@ mod command;
 mod copies;
 mod entry_events;
 mod hidden;
+mod layouts;
 mod live;
 mod messages;
 mod names;

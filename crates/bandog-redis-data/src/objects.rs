@@ -13,7 +13,7 @@ use bandog_core::{
 use bandog_redis_net::{KeyChange, KeyChanges, Keys, Options, ScriptForm, Servers, slot};
 use redis::Pipeline;
 
-use crate::{command::Command, copies, entry_events, names, pack, pages, queues::Layouts, read, scripts};
+use crate::{command::Command, copies, entry_events, layouts::Layouts, names, pack, pages, read, scripts};
 
 /// The objects of a Redis store, on connections of their own.
 pub struct RedisObjects {

@@ -9,7 +9,6 @@
 
 mod answers;
 mod calls;
-mod layouts;
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -21,11 +20,10 @@ use bandog_core::{
     },
     structures::Cursor,
 };
-use bandog_redis_net::{Keys, ScriptForm, Servers};
+use bandog_redis_net::{Keys, ScriptForm, Servers, slot};
 use redis::{Pipeline, Value};
 
-pub(crate) use self::layouts::Layouts;
-use crate::{RedisObjects, command::Command, names, pages, read};
+use crate::{RedisObjects, command::Command, layouts, names, objects, pages, read};
 
 /// Maximum number of elements on a page.
 const MAX_PAGE: usize = 1000;
@@ -108,9 +106,13 @@ impl RedisObjects {
     /// The replies to these calls of scripts, in one round trip to each server, and one more for those whose queue has a layout that
     /// was not expected.
     async fn send<'k>(&self, calls: impl Iterator<Item = (&'k Key, Result<Command>)>) -> Vec<Result<Value>> {
-        let calls: Vec<(&Key, Result<Command>)> = calls
-            .map(|(queue, call)| (queue, call.and_then(|call| self.layouts.fit(&self.servers, queue, call))))
-            .collect();
+        let fit = |(queue, call): (&'k Key, Result<Command>)| {
+            (
+                queue,
+                call.and_then(|call| in_one_slot(&self.servers, queue, call)).map(|call| self.layouts.fit(queue, call)),
+            )
+        };
+        let calls: Vec<(&Key, Result<Command>)> = calls.map(fit).collect();
         let sent: Vec<&Command> = calls.iter().filter_map(|(_, call)| call.as_ref().ok()).collect();
         let replies = execute(&self.servers, &sent).await;
         let is_raised = |(queue, reply): &(&Key, &Result<Value>)| self.layouts.is_raised(queue, reply);
@@ -135,6 +137,17 @@ impl RedisObjects {
 /// The number of takers to which a script may send a message until one of them receives it.
 fn tries(servers: &Servers) -> u8 {
     if servers.counts_all_receivers() { 8 } else { 1 }
+}
+
+/// Refuses a queue whose keys would be in several slots of a cluster.
+fn in_one_slot(servers: &Servers, queue: &Key, call: Command) -> Result<Command> {
+    if servers.is_cluster() {
+        let [first, second, ..] = names::work(queue.as_str());
+        if slot(first.as_bytes()) != slot(second.as_bytes()) {
+            return Err(objects::several_slots());
+        }
+    }
+    Ok(call)
 }
 
 /// The replies to these calls, one for each.

@@ -49,7 +49,6 @@ const KNOWN: [(&str, &str, &str); 18] = [
     ("bandog-sql", "context", "queues::work"),
     ("bandog-sql", "held::steps", "sql"),
     ("bandog-sql", "mysql::dial", "rights"),
-    ("bandog-sql", "schema", "queues::statements"),
     // A handle counts the operations on latches, which pause with a handle.
     ("bandog-sync", "handle", "latch::turns"),
     // The engine's actor holds the states of its parts, and the parts are methods of the actor.

@@ -6,10 +6,10 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind, Key, Result, queues::LAYOUT};
-use bandog_redis_net::{Servers, refusal, slot};
+use bandog_redis_net::refusal;
 use redis::Value;
 
-use crate::{command::Command, names, objects, read};
+use crate::{command::Command, names, read};
 
 /// Maximum number of names that are remembered.
 const MAX_NAMES: usize = 10_000;
@@ -24,23 +24,13 @@ pub(crate) struct Layouts(Mutex<HashSet<Key>>);
 
 impl Layouts {
     /// The call with the keys that it needs.
-    ///
-    /// # Errors
-    /// `Misused`: the keys of the queue would be in several slots of a cluster.
-    pub(super) fn fit(&self, servers: &Servers, queue: &Key, call: Command) -> Result<Command> {
-        let name = queue.as_str();
-        if servers.is_cluster() {
-            let [first, second, ..] = names::work(name);
-            if slot(first.as_bytes()) != slot(second.as_bytes()) {
-                return Err(objects::several_slots());
-            }
-        }
+    pub(crate) fn fit(&self, queue: &Key, call: Command) -> Command {
         let is_known = self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(queue);
-        Ok(if is_known && !has_all_keys(&call) { call.with_keys(names::newer_work(name)) } else { call })
+        if is_known && !has_all_keys(&call) { call.with_keys(names::newer_work(queue.as_str())) } else { call }
     }
 
     /// Whether this is the reply to a call that lacks the keys of the layout of its queue.
-    pub(super) fn is_raised(&self, queue: &Key, reply: &Result<Value>) -> bool {
+    pub(crate) fn is_raised(&self, queue: &Key, reply: &Result<Value>) -> bool {
         let Ok(Value::ServerError(error)) = reply else { return false };
         let is_raised = error.code() == OTHER_LAYOUT && error.details() == Some("2");
         if is_raised {
@@ -62,7 +52,7 @@ fn has_all_keys(call: &Command) -> bool {
 ///
 /// # Errors
 /// `Unsupported`: the layout of the queue is newer than this program, or older than what it pushes.
-pub(super) fn checked(reply: Value) -> Result<Value> {
+pub(crate) fn checked(reply: Value) -> Result<Value> {
     let Some(error) = refusal::server_error(&reply) else { return read::checked(reply) };
     let details = error.details().unwrap_or_default();
     let message = match error.code() {
