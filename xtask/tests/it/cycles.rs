@@ -34,7 +34,7 @@ use syn::{
 use crate::house::{crates, files, root};
 
 /// The imports that close cycles of rooms, and are still to be cut. There is no other cycle without them.
-const KNOWN: [(&str, &str, &str); 18] = [
+const KNOWN: [(&str, &str, &str); 17] = [
     // The exit codes of a lock that is not free.
     ("bandog-cli", "exec", "lock::held"),
     // The store of the grid holds what rooms above it put in, and a timed map is a map.
@@ -45,7 +45,7 @@ const KNOWN: [(&str, &str, &str); 18] = [
     // Recovery plans, and a plan recovers. The dispatcher recovers, and recovery reads its entry of a job.
     ("bandog-schedule", "plan", "recovery::rules"),
     ("bandog-schedule", "recovery", "dispatch::entry"),
-    // The context, the schema and the steps of held locks know the queues, as all statements of a database do.
+    // The context and the steps of held locks know the queues, as all statements of a database do.
     ("bandog-sql", "context", "queues::work"),
     ("bandog-sql", "held::steps", "sql"),
     ("bandog-sql", "mysql::dial", "rights"),
