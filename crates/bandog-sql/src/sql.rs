@@ -11,7 +11,6 @@ use crate::{
     job::{Pending, Query, Reply, Work},
     lane::Lane,
     options::{Dialect, Layout, SqlOptions},
-    queues::tables::InLayout,
     statements::Statements,
 };
 
@@ -167,17 +166,17 @@ impl Sql {
 
     /// Executes a query about work queues. It has a connection of its own.
     pub(crate) async fn query_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
-        self.query_in(&self.0.queues, InLayout(query)).await
+        self.query_in(&self.0.queues, query).await
     }
 
     /// Executes a query about work queues that may wait for a transaction of another program, and delays no others meanwhile.
     pub(crate) async fn wait_in_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
-        self.query_in(&self.0.waits, InLayout(query)).await
+        self.query_in(&self.0.waits, query).await
     }
 
     /// Executes an extension of the leases of elements. It waits for no other request.
     pub(crate) async fn extend_in_queues<Q: Query>(&self, query: Q) -> Result<Q::Output> {
-        self.query_in(&self.0.extensions, InLayout(query)).await
+        self.query_in(&self.0.extensions, query).await
     }
 
     /// Executes a query that is neither a step nor a renewal. It may overtake steps.
