@@ -225,8 +225,9 @@ fn the_command_of_a_stopped_worker_is_dead_before_its_element_comes_again() {
     let other = queues.worker("--lease 2s", TICKS);
     worker.stop();
     let second = queues.fence_after(first);
-    assert!(!is_alive(queues.place.pid(&format!("pid-{first}"))));
     queues.assert_one_after_another(first, second);
+    // It was killed, and does nothing more; on a busy machine, the kernel needs a while to remove it.
+    eventually(SOON, || !is_alive(queues.place.pid(&format!("pid-{first}"))));
     // It has lost the element, and works on.
     worker.cont();
     queues.push(&["q", "y"]);
@@ -243,9 +244,9 @@ fn the_command_of_a_stopped_worker_is_dead_before_its_element_comes_again() {
 fn a_long_command_keeps_its_element() {
     let queues = Queues::new();
     queues.push(&["q", "x"]);
-    let ends = queues.ends_of(0, "--lease 1s", "sleep 4");
+    let ends = queues.ends_of(0, "--lease 3s", "sleep 8");
     assert_eq!(ends.len(), 1);
-    assert!(ends[0]["took_ms"].as_u64().unwrap() >= 4000);
+    assert!(ends[0]["took_ms"].as_u64().unwrap() >= 8000);
 }
 
 #[test]
