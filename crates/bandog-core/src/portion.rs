@@ -43,6 +43,11 @@ impl Portion {
         (self.items, self.bytes)
     }
 
+    /// As [`Portion::left`], for requests.
+    pub fn limits(&self) -> [u32; 2] {
+        [self.items, self.bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
     /// Whether it takes nothing more.
     pub fn is_full(&self) -> bool {
         self.items == 0

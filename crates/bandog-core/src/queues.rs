@@ -11,7 +11,7 @@ mod rows;
 pub mod rules;
 mod status;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use async_trait::async_trait;
 
@@ -34,6 +34,24 @@ use crate::{Error, ErrorKind, Key, Notifier, Pattern, Result, SqlStatement, Subs
 /// know them: it changes to the layout 2, or refuses the push as [`ErrorKind::Unsupported`]. A program that meets a mark of a
 /// layout that it does not know gets `Unsupported`, takes nothing, and changes nothing.
 pub const LAYOUT: u8 = 2;
+
+/// The error of a call about elements of a layout that this version does not know. Nothing was changed.
+pub fn unknown_layout(layout: impl Display) -> Error {
+    let message = format!(
+        "the elements have the layout {layout}, and this program knows the layout {LAYOUT}: use a newer bandog"
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// The error of a push that needs another layout while a worker of an older version is registered, at this place. Nothing was
+/// pushed.
+pub fn older_worker(place: &str) -> Error {
+    let message = format!(
+        "the worker {place} is of an older version, which does not know the headers of elements, so nothing was pushed; stop the \
+         workers of older versions, and push again a minute later"
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}
 
 /// What a subscription waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

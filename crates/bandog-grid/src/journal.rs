@@ -181,8 +181,7 @@ impl<T, C: Decode<T>> Journal<T, C> {
         let pages = unfold((object, Some(after), Portions::default()), |(object, after, mut portions)| async move {
             let from = after?.next();
             let page = in_time(&mut portions, |portions| {
-                let (items, bytes) = portions.next(PAGE).left();
-                let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+                let [at_most, bytes] = portions.next(PAGE).limits();
                 let range = JournalOp::Range { from, to: EntryId::MAX, at_most, bytes };
                 object.call(range, Reply::entries).into_future()
             });

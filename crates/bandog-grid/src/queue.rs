@@ -274,8 +274,7 @@ fn peeked<T: 'static>(
             }
             let skip = next?;
             let page = in_time(&mut portions, |portions| {
-                let (items, bytes) = portions.next(PAGE).left();
-                let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+                let [at_most, bytes] = portions.next(PAGE).limits();
                 let peek = TakeOp::Peek { from: Source::List(End::Front), skip, at_most, bytes };
                 object.call(Action::Take(peek), Reply::list).into_future()
             });

@@ -5,7 +5,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use bandog_core::{Error, ErrorKind, Key, Result, queues::LAYOUT};
+use bandog_core::{
+    Key, Result,
+    queues::{older_worker, unknown_layout},
+};
 use bandog_redis_net::refusal;
 use redis::Value;
 
@@ -55,15 +58,9 @@ fn has_all_keys(call: &Command) -> bool {
 pub(crate) fn checked(reply: Value) -> Result<Value> {
     let Some(error) = refusal::server_error(&reply) else { return read::checked(reply) };
     let details = error.details().unwrap_or_default();
-    let message = match error.code() {
-        OTHER_LAYOUT => format!(
-            "the queue has elements of the layout {details}, and this program knows the layout {LAYOUT}: use a newer bandog"
-        ),
-        OLDER_WORKERS => format!(
-            "the worker {details} is of an older version, which does not know the headers of elements, so nothing was pushed; \
-             stop the workers of older versions, and push again a minute later"
-        ),
-        _ => return read::checked(reply),
-    };
-    Err(Error::new(ErrorKind::Unsupported, message))
+    match error.code() {
+        OTHER_LAYOUT => Err(unknown_layout(details)),
+        OLDER_WORKERS => Err(older_worker(details)),
+        _ => read::checked(reply),
+    }
 }

@@ -113,22 +113,17 @@ impl RedisObjects {
             )
         };
         let calls: Vec<(&Key, Result<Command>)> = calls.map(fit).collect();
-        let sent: Vec<&Command> = calls.iter().filter_map(|(_, call)| call.as_ref().ok()).collect();
-        let replies = execute(&self.servers, &sent).await;
-        let is_raised = |(queue, reply): &(&Key, &Result<Value>)| self.layouts.is_raised(queue, reply);
-        let queues = calls.iter().filter(|(_, call)| call.is_ok()).map(|(queue, _)| *queue);
-        let again: Vec<bool> = queues.zip(&replies).map(|pair| is_raised(&pair)).collect();
-        let raised: Vec<Command> = (calls.iter())
-            .filter_map(|(queue, call)| Some((*queue, call.as_ref().ok()?)))
-            .zip(&again)
-            .filter(|(_, again)| **again)
-            .map(|((queue, call), _)| call.clone().with_keys(names::newer_work(queue.as_str())))
-            .collect();
-        let mut later = execute(&self.servers, &raised.iter().collect::<Vec<_>>()).await.into_iter();
-        let mut replies = replies.into_iter().zip(again).map(|(reply, again)| match again {
-            true => later.next().unwrap_or_else(|| Err(missing())),
-            false => reply,
-        });
+        let sent: Vec<(&Key, &Command)> =
+            calls.iter().filter_map(|(queue, call)| Some((*queue, call.as_ref().ok()?))).collect();
+        let mut replies = execute(&self.servers, sent.iter().map(|(_, call)| *call)).await;
+        let is_raised = |at: &usize| self.layouts.is_raised(sent[*at].0, &replies[*at]);
+        let raised: Vec<usize> = (0..sent.len()).filter(is_raised).collect();
+        let again = raised.iter().map(|at| (sent[*at].0.as_str(), sent[*at].1));
+        let again: Vec<_> = again.map(|(name, call)| call.clone().with_keys(names::newer_work(name))).collect();
+        for (at, reply) in raised.into_iter().zip(execute(&self.servers, again.iter()).await) {
+            replies[at] = reply;
+        }
+        let mut replies = replies.into_iter();
         let mut reply = || replies.next().unwrap_or_else(|| Err(missing())).and_then(layouts::checked);
         calls.into_iter().map(|(_, call)| call.and_then(|_| reply())).collect()
     }
@@ -151,7 +146,8 @@ fn in_one_slot(servers: &Servers, queue: &Key, call: Command) -> Result<Command>
 }
 
 /// The replies to these calls, one for each.
-async fn execute(servers: &Servers, calls: &[&Command]) -> Vec<Result<Value>> {
+async fn execute<'c>(servers: &Servers, calls: impl Iterator<Item = &'c Command>) -> Vec<Result<Value>> {
+    let calls: Vec<&Command> = calls.collect();
     if calls.is_empty() {
         return Vec::new();
     }

@@ -2,10 +2,7 @@
 
 use std::sync::LazyLock;
 
-use bandog_core::{
-    Error, ErrorKind,
-    queues::{LAYOUT, read_worker_rows},
-};
+use bandog_core::queues::{LAYOUT, older_worker, read_worker_rows, unknown_layout};
 
 use crate::{fault::Fault, sql, table::Table};
 
@@ -47,14 +44,6 @@ pub(crate) fn newer(error: &rusqlite::Error) -> Option<u8> {
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The error about tables of this layout.
-pub(crate) fn unknown(layout: u8) -> Fault {
-    let message = format!(
-        "the work queues of the file have the layout {layout}, and this program knows the layout {LAYOUT}: use a newer bandog"
-    );
-    Fault::Refused(Error::new(ErrorKind::Unsupported, message))
-}
-
 impl Table<'_> {
     /// Runs a statement about queues. If another process has changed the layout since the last one, it runs again.
     pub(crate) fn in_layout<T>(
@@ -63,7 +52,7 @@ impl Table<'_> {
     ) -> Result<T, Fault> {
         match run(self, statements(self.layout())) {
             Err(Fault::Sql(error)) => match newer(&error) {
-                Some(layout) if layout > LAYOUT => Err(unknown(layout)),
+                Some(layout) if layout > LAYOUT => Err(Fault::Refused(unknown_layout(layout))),
                 Some(layout) if layout > self.layout() => {
                     self.set_layout(layout);
                     run(self, statements(layout))
@@ -90,14 +79,7 @@ impl Table<'_> {
         let texts = texts.iter().map(|text| String::from_utf8_lossy(text));
         let workers = texts.filter_map(|text| read_worker_rows([&*text]).ok()).flatten();
         if let Some(older) = workers.into_iter().find(|worker| worker.layout < 2) {
-            return Err(Fault::Refused(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "the worker {} is of an older version, which does not know the headers of elements, so nothing was pushed; \
-                     stop the workers of older versions, and push again a minute later",
-                    older.place
-                ),
-            )));
+            return Err(Fault::Refused(older_worker(&older.place)));
         }
         self.write_batch(sql::QUEUE_LAYOUT)?;
         self.set_layout(2);

@@ -12,7 +12,7 @@ use std::{
 use bandog_codec::{Decode, Encode, TextJson};
 use bandog_core::{
     Error, ErrorKind, Result,
-    queues::{Change, ElementId, ElementRow, Outcome, Queues, envelope::MAX_ENVELOPE},
+    queues::{Change, ElementId, ElementRow, Outcome, Queues},
 };
 use bandog_sync::Client;
 use futures_util::future::BoxFuture;
@@ -20,7 +20,6 @@ use futures_util::future::BoxFuture;
 use crate::{
     new::{IntoPush, Push},
     results,
-    sender::MAX_PAYLOAD,
     shared::{Shared, decode},
 };
 
@@ -262,12 +261,12 @@ impl<R> Submitted<R> {
     /// Dropping the future changes nothing.
     pub async fn status(&self) -> Result<Option<ElementRow>> {
         if let Some(carrier) = &self.carrier {
-            let carried = find(carrier, self.id).await?;
+            let carried = carrier.find(self.id).await?;
             if let Some(row) = carried.filter(|row| !matches!(row.outcome, Some(Outcome::Done(_)))) {
                 return Ok(Some(row));
             }
         }
-        find(&self.queue, self.id).await
+        self.queue.find(self.id).await
     }
 
     /// Cancels the call: it is not begun, or its future is dropped at its next await. Returns whether it had not ended.
@@ -302,12 +301,6 @@ fn done(ended: Result<Option<Outcome>>) -> Result<Vec<u8>, TaskError> {
         Some(Outcome::Failed(error)) => Err(TaskError::Failed(error)),
         Some(Outcome::Cancelled) => Err(TaskError::Cancelled),
     }
-}
-
-async fn find(queue: &Shared, id: ElementId) -> Result<Option<ElementRow>> {
-    let asked = MAX_PAYLOAD + MAX_ENVELOPE;
-    let found = queue.queues.find(&queue.key, &[id], asked).await.map_err(|error| error.at(&queue.key))?;
-    Ok(found.into_iter().next().flatten().map(|row| row.opened(MAX_PAYLOAD)))
 }
 
 /// Removes an element. Returns whether it had not ended.

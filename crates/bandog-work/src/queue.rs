@@ -157,9 +157,7 @@ impl<T, C: Codec> WorkQueue<T, C> {
     /// # Errors
     /// See above.
     pub async fn find(&self, id: ElementId) -> Result<Option<ElementRow>> {
-        let asked = MAX_PAYLOAD + envelope::MAX_ENVELOPE;
-        let found = self.named(self.shared.queues.find(&self.shared.key, &[id], asked).await)?;
-        Ok(found.into_iter().next().flatten().map(|row| row.opened(MAX_PAYLOAD)))
+        self.shared.find(id).await
     }
 
     /// The result of an element that was pushed with [`Push::keep_result`](crate::Push::keep_result). Waits for it for at most this

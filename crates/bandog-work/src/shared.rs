@@ -2,10 +2,16 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use bandog_core::{Clock, Error, ErrorKind, Key, Result, queues::Queues};
+use bandog_core::{
+    Clock, Error, ErrorKind, Key, Result,
+    queues::{ElementId, ElementRow, Queues, envelope::MAX_ENVELOPE},
+};
 use bandog_sync::Client;
 
-use crate::waiting::{Results, Sender};
+use crate::{
+    sender::MAX_PAYLOAD,
+    waiting::{Results, Sender},
+};
 
 /// A queue of a client.
 pub(crate) struct Shared {
@@ -49,6 +55,13 @@ impl Shared {
     /// The maximum duration of one request.
     pub(crate) fn timeout(&self) -> Duration {
         self.client.profile().request_timeout
+    }
+
+    /// The element with this id, or its result.
+    pub(crate) async fn find(&self, id: ElementId) -> Result<Option<ElementRow>> {
+        let found = self.queues.find(&self.key, &[id], MAX_PAYLOAD + MAX_ENVELOPE).await;
+        let row = found.map_err(|error| error.at(&self.key))?.into_iter().next().flatten();
+        Ok(row.map(|row| row.opened(MAX_PAYLOAD)))
     }
 }
 

@@ -3,6 +3,6 @@
 -- names in one step. The version is written afterwards (`work_raised`).
 -- Parameters: none.
 -- Result: none.
-set session lock_wait_timeout = 3;
+set session lock_wait_timeout = 1;
 create table if not exists bandog_work_older (work_queues_have_the_layout_2_use_a_newer_bandog int) engine = InnoDB;
 rename table bandog_work_queue to bandog_work_queues, bandog_work_older to bandog_work_queue

@@ -2,6 +2,6 @@
 -- and the former name has a table without the columns that a program of the layout 1 needs, so that it can do nothing.
 -- Parameters: none.
 -- Result: none.
-set local lock_timeout = '3s';
+set local lock_timeout = '1s';
 alter table bandog_work_queue rename to bandog_work_queues;
 create table bandog_work_queue (work_queues_have_the_layout_2_use_a_newer_bandog int)

@@ -176,10 +176,16 @@ impl Query for Upgrade {
             }
             link.execute(&texts.shared.raised).await
         })
-        .await?;
+        .await
+        .map_err(|fault| if fault.is_lock_timeout() { in_use(context).into() } else { fault })?;
         link.set_work_layout(None);
         Ok(1)
     }
+}
+
+fn in_use(context: &Context) -> Error {
+    let message = "transactions that are open use the tables of work queues, so nothing was changed; end them, or try again";
+    Error::unavailable(format!("{}: {message}", context.options.store()))
 }
 
 fn missing(context: &Context, kind: ErrorKind, why: &str) -> Error {

@@ -54,8 +54,7 @@ impl Keeper {
     }
 
     fn begin_taking(&mut self, now: Moment, at_most: u32) {
-        let (items, bytes) = self.takes_portions.next(at_most as usize).left();
-        let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        let [at_most, bytes] = self.takes_portions.next(at_most as usize).limits();
         let lease = self.options.lease;
         let (take, first) = match self.unanswered.take() {
             Some((take, first)) if now.since(first) < lease => {

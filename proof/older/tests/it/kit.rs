@@ -17,7 +17,7 @@ pub(crate) const NEWER: &str = "BANDOG_NEWER";
 /// A store, and the files of its workers.
 pub(crate) struct Store {
     pub(crate) url: String,
-    /// The exit code of older programs afterwards, if it is known.
+    /// The exit code of older programs afterwards.
     pub(crate) refusal: &'static str,
     /// The URL with which an operator changes the layout, if that is necessary.
     pub(crate) operator: Option<String>,

@@ -115,8 +115,7 @@ impl Taker {
             Part::Done(ids) => TakeOp::Settle { from, ids: ids.clone(), end: TakeEnd::Done },
             Part::Renewal(ids) => TakeOp::Extend { from, ids: ids.clone(), lease },
             Part::Take { portion, exact, done, .. } => {
-                let (items, bytes) = portion.left();
-                let [at_most, bytes] = [items, bytes].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+                let [at_most, bytes] = portion.limits();
                 let (lease, once) = (self.first_lease(), exact.once());
                 TakeOp::Take { from, at_most, bytes, lease, once, done: done.clone() }
             }

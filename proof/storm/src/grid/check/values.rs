@@ -39,7 +39,7 @@ fn owned_key(history: &History, calls: &[&Call], findings: &mut Findings) {
             }
             // A copy may be of an earlier time.
             (Op::Peek { .. }, Some(Outcome::Found(found))) if !written.contains(&found) => {
-                findings.broken("values", format!("a copy that nobody has written: {call}"));
+                findings.broken("values", format!("a copy of a value that was never written: {call}"));
             }
             (Op::Read { .. }, Some(Outcome::Found(found))) => {
                 let is_expected = found == value || unclear.iter().any(|(new, _)| *new == found);

@@ -97,7 +97,7 @@ impl<'h> Facts<'h> {
         })
     }
 
-    /// Whether a client may have met a server that takes only small packets, before this time. A session keeps the limit.
+    /// Whether a connection of before this time may take only small packets: its limit is that of the server when it was opened.
     pub(super) fn may_be_small(&self, before: Nanos) -> bool {
         let mut faults = self.history.recorded.disturbances.faults.iter();
         faults.any(|fault| fault.kind == FaultKind::SmallPackets && fault.from <= before)

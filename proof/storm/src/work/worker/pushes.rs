@@ -75,7 +75,7 @@ impl Task {
         }
     }
 
-    /// Waits for the result of an element, for a short time. In some cases, nobody has kept it so long.
+    /// Waits for the result of an element, for a short time. Some results are not kept for so long.
     async fn result(&mut self, queue: Queue, element: ElementId) {
         let (context, at_most) = (self.context.clone(), Duration::from_millis(self.random.u64(..RESULT)));
         let result = context.queue(queue).result(element, at_most);
