@@ -184,7 +184,8 @@ impl Query for Upgrade {
 }
 
 fn in_use(context: &Context) -> Error {
-    let message = "transactions that are open use the tables of work queues, so nothing was changed; end them, or try again";
+    let message =
+        "transactions that are open use the tables of work queues, so nothing was changed; end them, or try again";
     Error::unavailable(format!("{}: {message}", context.options.store()))
 }
 

@@ -12,7 +12,7 @@ use bandog_core::{
 use bandog_sql::Sql;
 use bandog_testkit::{SqlServer, eventually_async};
 
-use super::{Database, Place, SOON, claim, open, open_with, take};
+use super::{Database, Place, SOON, claim, open, open_with, take, terminal::Terminal};
 
 /// A time that does not pass in a test.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -123,6 +123,14 @@ pub(crate) async fn older_tables_are_used_and_upgraded<D: Database>() {
     let error = operator.store.upgrade().await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("web/1"), "{error}");
     ours.store.change(&ours.name, &report(2, HOUR)).await.unwrap();
+    // A transaction that uses the tables is waited for, and then nothing is changed.
+    let mut session = Terminal::start(&mut D::terminal(place.server, &place.database));
+    session.ask(D::USE_TABLES);
+    session.ask("begin; select count(*) from bandog_work_queue");
+    let error = operator.store.upgrade().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("transactions"), "{error}");
+    assert_eq!(theirs.store.status(&ours.name).await.unwrap().count(Phase::Taken), 2);
+    session.ask("commit");
     assert_eq!(operator.store.upgrade().await.unwrap(), 1);
     // This one has read the layout before.
     assert!(ours.push(&[element(4), enveloped(5)]).await.unwrap()[0].is_new);
