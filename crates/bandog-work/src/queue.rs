@@ -15,8 +15,7 @@ use crate::{
     executor::Executor,
     new::{Push, PushAll},
     results,
-    sender::MAX_PAYLOAD,
-    shared::{self, Shared},
+    shared::{self, MAX_PAYLOAD, Shared},
     workers::Workers,
 };
 

@@ -8,12 +8,14 @@ use bandog_core::{
 };
 use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::{ids, meters, shared::Shared, waiting::Waiting};
+use crate::{
+    ids, meters,
+    shared::{MAX_PAYLOAD, Shared},
+    waiting::Waiting,
+};
 
 /// Maximum number of elements of one call.
 pub(crate) const MAX_ELEMENTS: usize = 10_000;
-/// Maximum number of bytes of the payload of an element.
-pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 /// Maximum number of bytes of one call.
 const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of bytes that wait.

@@ -8,10 +8,10 @@ use bandog_core::{
 };
 use bandog_sync::Client;
 
-use crate::{
-    sender::MAX_PAYLOAD,
-    waiting::{Results, Sender},
-};
+use crate::waiting::{Results, Sender};
+
+/// Maximum number of bytes of the payload of an element.
+pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 
 /// A queue of a client.
 pub(crate) struct Shared {

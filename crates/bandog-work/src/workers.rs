@@ -13,8 +13,7 @@ use crate::{
     keeper::{self, Start, Stop},
     meters::Meters,
     options::{Options, Slots},
-    sender::MAX_PAYLOAD,
-    shared::{Shared, decode},
+    shared::{MAX_PAYLOAD, Shared, decode},
 };
 
 /// The options of workers. Created by [`WorkQueue::workers`](crate::WorkQueue::workers).
