@@ -28,7 +28,7 @@ impl Queue {
         Self::of(&open(url))
     }
 
-    fn of(store: &Sql) -> Self {
+    pub(crate) fn of(store: &Sql) -> Self {
         Self { store: Backend::queues(store).unwrap(), name: Key::new("q").unwrap() }
     }
 
