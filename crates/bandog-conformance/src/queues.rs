@@ -63,7 +63,8 @@ macro_rules! each_queue_law {
         $crate::queue_laws! { $test $world,
             elements_are_delivered_in_their_order elements_of_any_bytes_are_delivered elements_keep_their_headers pushes_that_are_repeated_add_nothing
             elements_with_an_id_are_pushed_once elements_with_a_greater_priority_come_first elements_wait_for_their_time
-            deliveries_have_leases deliveries_of_a_repeated_take_are_the_same takes_are_limited_in_bytes
+            deliveries_have_leases deliveries_of_a_repeated_take_are_the_same takes_that_arrive_late_are_given_back
+            takes_are_limited_in_bytes
             repeated_takes_give_back_what_they_do_not_get deliveries_of_programs_that_died_count deliveries_are_extended
             elements_that_are_delivered_too_often_are_dead elements_are_delivered_once_to_many_takers
             elements_that_are_done_are_gone elements_that_failed_come_again elements_that_are_handed_back_keep_their_place

@@ -5,6 +5,7 @@
 
 mod endings;
 mod held;
+mod late;
 mod requests;
 
 use std::{
@@ -28,7 +29,10 @@ use tokio::{
     time::sleep,
 };
 
-use self::held::{Ending, Held};
+use self::{
+    held::{Ending, Held},
+    late::Late,
+};
 use crate::{
     delivery::{Event, HandlerEnd, Link, lost},
     ids,
@@ -112,6 +116,8 @@ struct Keeper {
     bell: Arc<Notify>,
     /// A take without an answer, which is repeated, and when it was sent first: the leases of its elements may have begun then.
     unanswered: Option<(Take, Moment)>,
+    /// Takes whose first request may still arrive, although nothing waits for its answer.
+    late: Late,
     takes: u64,
     /// Whether a take was answered before.
     has_begun: bool,
@@ -166,6 +172,7 @@ pub(crate) async fn run(
         subscription: None,
         bell: Arc::default(),
         unanswered: None,
+        late: Late::default(),
         takes: 0,
         has_begun: false,
         take_at: now,

@@ -55,12 +55,30 @@ pub async fn deliveries_of_a_repeated_take_are_the_same<W: QueueWorld>(world: &W
     assert_eq!(without_age(&again.elements), without_age(&first.elements));
     assert!(again.has_more);
     assert_eq!(texts(&theirs.take_all(10).await), ["c"]);
-    // A take of which the store knows nothing takes.
-    ours.push_texts(&["d"]).await;
-    let taken = ours.run(Take { is_repeated: true, ..ours.take(2) }).await;
-    assert_eq!(texts(&taken.elements), ["d"]);
     for element in &first.elements {
         assert_eq!(ours.done(element).await, Settled::Applied);
+    }
+}
+
+/// Law 388: a repeated take of which the store knows nothing gets nothing. If the first request arrives later, what it gets can
+/// be given back, and was not delivered.
+pub async fn takes_that_arrive_late_are_given_back<W: QueueWorld>(world: &W) {
+    let (ours, theirs) = (Program::of(world.queues()), Program::of(world.queues()));
+    ours.push_texts(&["a", "b"]).await;
+    let late = ours.take(1);
+    let repeated = ours.run(Take { is_repeated: true, ..late.clone() }).await;
+    assert!(repeated.elements.is_empty() && repeated.has_more, "{repeated:?}");
+    let gives_back = Take { is_repeated: true, at_most: 0, ..late.clone() };
+    let nothing = ours.run(gives_back.clone()).await;
+    assert!(nothing.elements.is_empty() && !nothing.has_more, "{nothing:?}");
+    assert_eq!(texts(&ours.run(late).await.elements), ["a"]);
+    let held = ours.take_one().await;
+    let back = ours.run(gives_back).await;
+    assert!(back.elements.is_empty() && back.has_more, "{back:?}");
+    let again = theirs.take_soon().await;
+    assert_eq!((texts(std::slice::from_ref(&again)), again.attempt), (vec!["a".to_owned()], 1));
+    for element in [held, again] {
+        assert_eq!(theirs.done(&element).await, Settled::Applied);
     }
 }
 

@@ -31,7 +31,11 @@ pub struct Take {
     /// Identifies this take.
     pub id: TakeId,
     /// Whether an earlier request of this take had no answer. If it has got elements, the first of them are returned, and the
-    /// others are given back. No program has received those, so these deliveries do not count. The take gets no other elements.
+    /// others are given back. No program has received those, so these deliveries do not count. The take gets no other elements, and
+    /// the answer says that more may be ready.
+    ///
+    /// The earlier request may arrive after its repetition. What it gets then has no taker: a further repetition with 0 for the
+    /// maximum number gives it back, uncounted.
     pub is_repeated: bool,
     /// Maximum number of elements. 0 gives all back that this take has got.
     pub at_most: u32,

@@ -128,7 +128,7 @@ pub fn take_within<R: Rows>(rows: &mut R, take: &Take, portion: &mut Portion, no
     let mut taken = Taken::default();
     if take.is_repeated {
         let earlier = rows.taken_by(take.id)?;
-        taken.has_more = !earlier.is_empty();
+        taken.has_more = take.at_most > 0 || !earlier.is_empty();
         for element in earlier {
             if portion.takes(rows.payload_len(element.id)?) {
                 taken.elements.push(deliver(rows, &element, now)?);
@@ -136,9 +136,7 @@ pub fn take_within<R: Rows>(rows: &mut R, take: &Take, portion: &mut Portion, no
                 hand_back(rows, element, take.rest_after, now)?;
             }
         }
-        if taken.has_more || take.at_most == 0 {
-            return Ok(taken);
-        }
+        return Ok(taken);
     }
     wake(rows, now)?;
     let settings = rows.settings()?;

@@ -90,18 +90,22 @@ pub(super) async fn push(link: &Link, context: &Context, push: &Push) -> Result<
     Ok(pushed)
 }
 
-/// Takes.
-pub(super) async fn take(link: &Link, context: &Context, take: &Take) -> Result<Taken, Fault> {
+/// Takes. `is_later`: the taker has repeated the take.
+pub(super) async fn take(link: &Link, context: &Context, take: &Take, is_later: bool) -> Result<Taken, Fault> {
     let mut taken = Taken::default();
     if take.is_repeated {
         let ([taker, number], inline) = (take_numbers(take.id), inline_bytes(take));
         let of_take: [Parameter<'_>; 3] = [&taker, &number, &inline];
         let first: [Statement<'_>; 1] = [(&context.work.of(link).mysql.taken, &of_take)];
         let begun = Transaction::begin(link, context, &take.queue, false, first).await?;
+        taken.has_more = is_later && take.at_most > 0;
         let Some((mut transaction, [rows])) = begun else { return Ok(taken) };
         let found = transaction.load(&rows)?;
         if found.is_empty() {
             transaction.abandon().await?;
+            if is_later {
+                return Ok(taken);
+            }
         } else {
             let is_cancelled = |id: &&ElementId| transaction.view.get(**id).is_some_and(|element| element.is_cancelled);
             let cancelled: Vec<_> = found.iter().filter(is_cancelled).copied().collect();

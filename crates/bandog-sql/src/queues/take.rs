@@ -49,13 +49,15 @@ impl Query for Takes {
         let mut all = Vec::new();
         let was_tried = self.was_tried.swap(true, Ordering::Relaxed);
         for take in &self.takes {
-            let take = &Take { is_repeated: take.is_repeated || was_tried, ..take.clone() };
+            // A request that was tried here goes on where it has ended.
+            let (is_later, take) =
+                (take.is_repeated, &Take { is_repeated: take.is_repeated || was_tried, ..take.clone() });
             #[cfg(feature = "mysql")]
             if context.options.dialect == crate::options::Dialect::MySql {
-                all.push(super::mysql::take(link, context, take).await?);
+                all.push(super::mysql::take(link, context, take, is_later).await?);
                 continue;
             }
-            all.push(take_one(link, context, take).await?);
+            all.push(take_one(link, context, take, is_later).await?);
         }
         Ok(all)
     }
@@ -84,7 +86,8 @@ struct Round {
     cancelled: Vec<ElementId>,
 }
 
-async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, Fault> {
+/// `is_later`: the taker has repeated the take.
+async fn take_one(link: &Link, context: &Context, take: &Take, is_later: bool) -> Result<Taken, Fault> {
     let mut taken = Taken::default();
     if take.is_repeated {
         let [taker, number] = take_numbers(take.id);
@@ -105,11 +108,8 @@ async fn take_one(link: &Link, context: &Context, take: &Take) -> Result<Taken, 
             // If one is locked, its lease ends.
             Settlement { queue: take.queue.clone(), settles: others }.run(link, context).await?;
         }
-        if !rows.is_empty() {
-            taken.has_more = true;
-            return Ok(taken);
-        }
-        if take.at_most == 0 {
+        taken.has_more = take.at_most > 0 || !rows.is_empty();
+        if is_later || !rows.is_empty() {
             return Ok(taken);
         }
     }

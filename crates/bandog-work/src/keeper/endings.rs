@@ -151,9 +151,11 @@ impl Keeper {
                     sleep(Duration::from_millis(50)).await;
                 }
             }
-            if let Some((take, _)) = self.unanswered.take() {
-                // The store may have elements for this take, which did not arrive. Without an answer, their leases end.
-                let _ = self.shared.queues.take(&[Take { is_repeated: true, at_most: 0, ..take }]).await;
+            let unanswered = self.unanswered.take().map(|(take, _)| Take { is_repeated: true, at_most: 0, ..take });
+            let takes: Vec<Take> = self.late.end().into_iter().chain(unanswered).collect();
+            if !takes.is_empty() {
+                // The store may have elements for these, which did not arrive. Without an answer, their leases end.
+                let _ = self.shared.queues.take(&takes).await;
             }
             self.report(Duration::ZERO).await;
         };

@@ -65,7 +65,10 @@ impl Keeper {
                 let at_most = if gives_back { 0 } else { at_most.min(take.at_most) };
                 (Take { is_repeated: true, at_most, bytes: bytes.min(take.bytes), rest_after, ..take }, first)
             }
-            _ => {
+            forgotten => {
+                if let Some((take, _)) = forgotten {
+                    self.late.add(&self.shared.queues, take);
+                }
                 self.takes += 1;
                 let take = Take {
                     queue: self.shared.key.clone(),
@@ -113,6 +116,13 @@ impl Keeper {
         }
         // There may be more than it has asked for: the next one is sent as soon as there is room.
         let answered = self.unanswered.take();
+        if let Some((take, _)) = &answered
+            && take.is_repeated
+            && taken.elements.is_empty()
+            && (take.at_most > 0 || !taken.has_more)
+        {
+            self.late.add(&self.shared.queues, take.clone());
+        }
         let is_full = answered.as_ref().is_some_and(|(take, _)| taken.elements.len() >= take.at_most as usize);
         if answered.is_some_and(|(take, _)| take.at_most == 0) && taken.has_more {
             tracing::warn!(

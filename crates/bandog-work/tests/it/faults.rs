@@ -290,3 +290,45 @@ async fn each_push_wakes_a_worker_with_one_slot() {
     assert!(begun.elapsed() < SECOND * 60, "{:?}", begun.elapsed());
     workers.stop().await.unwrap();
 }
+
+/// The first request of a take arrives after its repetition. What it gets has no taker: it is given back, and costs no attempt.
+#[tokio::test]
+async fn a_take_that_arrives_late_costs_no_attempt() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let url = format!("redis://127.0.0.1:{}?timeout=500ms", wire.port());
+    let direct = queue(&server).await;
+    let (begun, release) = (Arc::new(Mutex::new(Vec::new())), Arc::new(tokio::sync::Semaphore::new(0)));
+    let handler = {
+        let (begun, release) = (begun.clone(), release.clone());
+        move |delivery: Delivery<String>| {
+            let (begun, release) = (begun.clone(), release.clone());
+            async move {
+                begun.lock().unwrap().push((delivery.to_string(), delivery.attempt()));
+                if *delivery == *"busy" {
+                    drop(release.acquire().await.unwrap());
+                }
+                Ok::<_, bandog::Error>(())
+            }
+        }
+    };
+    let slow: WorkQueue<String> = bandog::connect(url).await.unwrap().work_queue("orders").unwrap();
+    let workers = slow.workers(1).lease(Duration::from_secs(60)).run(handler);
+    let has_begun = async |name: &str| begun.lock().unwrap().iter().any(|(begun, _)| begun == name);
+    direct.push("first").await.unwrap();
+    eventually_async(SOON, async || has_begun("first").await).await;
+    // A take waits on this connection, and is repeated on another one.
+    let accepted = wire.accepted();
+    wire.stall_open(true);
+    eventually_async(SOON, async || wire.accepted() > accepted).await;
+    direct.push("busy").await.unwrap();
+    eventually_async(SOON, async || has_begun("busy").await).await;
+    direct.push("late").await.unwrap();
+    wire.stall_open(false);
+    eventually_async(SOON, async || direct.status().await.unwrap().count(Phase::Taken) == 2).await;
+    eventually_async(SOON / 2, async || direct.status().await.unwrap().count(Phase::Ready) == 1).await;
+    release.add_permits(1);
+    eventually_async(SOON, async || has_begun("late").await).await;
+    assert_eq!(begun.lock().unwrap().last(), Some(&("late".to_owned(), 1)));
+    workers.stop().await.unwrap();
+}

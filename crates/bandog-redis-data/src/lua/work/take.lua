@@ -60,11 +60,9 @@ if ARGV[4] == '1' then
             end
         end
     end
-    if has_some or at_most == 0 then
-        flush()
-        notify()
-        return reply(has_some and 1 or 0, -1, 0)
-    end
+    flush()
+    notify()
+    return reply((has_some or at_most > 0) and 1 or 0, -1, 0)
 end
 
 -- The score of the first member of a set. nil: it is empty.
