@@ -62,7 +62,8 @@ impl Portion {
 
 /// The portion of the next request of a kind: a fourth of the bytes, and a sixteenth of the items, after each request that had
 /// no answer in time, and twice the bytes after each one that was answered, up to a whole portion. So a wire that is too slow for
-/// a megabyte within the timeout of a request still carries what is smaller.
+/// a megabyte within the timeout of a request still carries what is smaller. The size that had no answer is tried again after 64
+/// answers of smaller ones.
 ///
 /// ```
 /// use bandog::backend::{PORTION, Portion, Portions};
@@ -70,6 +71,9 @@ impl Portion {
 /// portions.failed();
 /// assert_eq!(portions.next(1_000), Portion::new(62, PORTION / 4));
 /// portions.answered();
+/// assert_eq!(portions.next(1_000), Portion::new(250, PORTION / 2));
+/// (0..62).for_each(|_| portions.answered());
+/// assert_eq!(portions.next(1_000), Portion::new(250, PORTION / 2));
 /// portions.answered();
 /// assert_eq!(portions.next(1_000), Portion::new(1_000, PORTION));
 /// ```
@@ -77,7 +81,13 @@ impl Portion {
 pub struct Portions {
     /// The bytes of a portion are one of 2 to the power of this number of parts.
     halvings: u32,
+    /// The portion that had no answer, and the number of answers until it is tried again.
+    avoided: Option<(u32, u32)>,
+    is_failing: bool,
 }
+
+/// The number of answers after which a portion that had no answer is tried again.
+const PATIENCE: u32 = 64;
 
 impl Portions {
     /// The next portion, if a whole one has this number of items. It has at least one.
@@ -87,6 +97,11 @@ impl Portions {
 
     /// A request has had no answer, or may have been lost because of its size.
     pub fn failed(&mut self) {
+        // A store that is away does not answer smaller ones either.
+        if !self.is_failing {
+            self.avoided = Some((self.halvings, PATIENCE));
+        }
+        self.is_failing = true;
         self.halvings = (self.halvings + 2).min(PORTION.ilog2());
     }
 
@@ -97,6 +112,11 @@ impl Portions {
 
     /// A request was answered.
     pub fn answered(&mut self) {
-        self.halvings = self.halvings.saturating_sub(1);
+        self.is_failing = false;
+        self.avoided =
+            self.avoided.filter(|(_, answers)| *answers > 1).map(|(avoided, answers)| (avoided, answers - 1));
+        if self.avoided.is_none_or(|(avoided, _)| self.halvings > avoided + 1) {
+            self.halvings = self.halvings.saturating_sub(1);
+        }
     }
 }

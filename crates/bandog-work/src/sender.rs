@@ -171,6 +171,7 @@ async fn send(mut sending: Sending) {
                 }
             }
             Ok(pushed) => {
+                shared.sender.state().portions.answered();
                 meters::pushed(shared.name(), &pushed);
                 let mut pushed = pushed.into_iter();
                 for (call, number) in calls.into_iter().zip(numbers) {
@@ -181,7 +182,15 @@ async fn send(mut sending: Sending) {
                 // The store has not answered while these waited.
                 let (now, limit) = (shared.clock().now(), shared.timeout() * 2);
                 let is_late = |waiting: &Waiting| error.is_retryable() && now.since(waiting.since) >= limit;
-                let late = shared.sender.state().take_late(is_late);
+                let late = {
+                    let mut state = shared.sender.state();
+                    if error.is_retryable() && error.maybe_applied() {
+                        // It may have been too large for the time. The store knows a push by its first id, so the same calls
+                        // are repeated together, and only the next ones are fewer.
+                        state.portions.failed();
+                    }
+                    state.take_late(is_late)
+                };
                 let unsent = || Error::unavailable("the store does not answer; this was not sent").at(&shared.key);
                 late.into_iter().for_each(|call| _ = call.reply.send(Err(unsent())));
                 calls.into_iter().for_each(|call| _ = call.reply.send(Err(error.clone())));

@@ -3,12 +3,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bandog_core::{
-    Moment, PORTION, Portion, Result,
+    Moment, Portion, Portions, Result,
     queues::{ElementId, NewElement, Outcome, Pushed},
 };
 use tokio::sync::oneshot;
 
-/// Maximum number of elements of one request that has several calls. Their bytes are at most [`PORTION`].
+/// Maximum number of elements of one request that has several calls. Their bytes are at most a portion.
 const MAX_GROUP: usize = 1000;
 
 /// The pushes of a queue that wait for the next request. One task sends them; it ends when nothing waits.
@@ -20,6 +20,7 @@ pub(crate) struct State {
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) bytes: usize,
     pub(crate) is_sending: bool,
+    pub(crate) portions: Portions,
 }
 
 /// The elements of one call.
@@ -46,12 +47,13 @@ impl Sender {
     /// The next calls for one request.
     pub(crate) fn next(&self) -> Vec<Waiting> {
         let mut state = self.state();
-        let (mut elements, mut portion) = (0, Portion::new(usize::MAX, PORTION));
+        let (most, bytes) = state.portions.next(MAX_GROUP).left();
+        let (mut elements, mut portion) = (0, Portion::new(usize::MAX, bytes));
         // Those with ids of `once` may wait for a transaction of another program.
         let once = state.waiting.first().is_some_and(Waiting::has_once);
         let fits = |waiting: &&Waiting| {
             elements += waiting.elements.len();
-            elements <= MAX_GROUP && waiting.has_once() == once && portion.takes(waiting.bytes)
+            elements <= most && waiting.has_once() == once && portion.takes(waiting.bytes)
         };
         let number = state.waiting.iter().take_while(fits).count().max(1).min(state.waiting.len());
         let rest = state.waiting.split_off(number);
