@@ -83,6 +83,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-grid/src/store.rs",           // Calls that share a round trip.
         "crates/bandog-grid/src/timed/evictor.rs",   // The removal of expired entries.
         "crates/bandog-work/src/keeper.rs",          // The handlers of workers.
+        "crates/bandog-work/src/keeper/late.rs",     // What takes get that have no taker.
         "crates/bandog-work/src/keeper/requests.rs", // The rows for operators.
         "crates/bandog-work/src/remote.rs",          // The cancellation of a call whose caller has gone.
         "crates/bandog-work/src/results.rs",         // Calls that wait for results.
