@@ -201,7 +201,13 @@ pub(crate) async fn calls_without_answers_can_be_repeated<D: Database>() {
         assert!(queue.take(number, false).await.unwrap_err().is_retryable());
         wire.drop_replies(false);
         wire.cut();
-        let taken = eventually_async(SOON, async || queue.take(number, true).await).await.elements;
+        let mut taken = eventually_async(SOON, async || queue.take(number, true).await).await;
+        if taken.elements.is_empty() {
+            // It had several statements, and was not completed. A repetition takes nothing new.
+            assert!(taken.has_more);
+            taken = eventually_async(SOON, async || queue.take(number + 1_000, false).await).await;
+        }
+        let taken = taken.elements;
         assert_eq!(taken.len(), 2, "{taken:?}");
         assert!(taken.iter().all(|element| element.attempt == 1), "{taken:?}");
         assert!(queue.take(number + 100, false).await.unwrap().elements.is_empty());
@@ -223,7 +229,7 @@ pub(crate) async fn calls_without_answers_can_be_repeated<D: Database>() {
         let settled = eventually_async(SOON, settle).await;
         assert!(settled.iter().all(|settled| *settled != Settled::Lost), "{settled:?}");
         // The next one of the key is there.
-        let rest = eventually_async(SOON, async || queue.take(number + 200, true).await).await.elements;
+        let rest = eventually_async(SOON, async || queue.take(number + 200, false).await).await.elements;
         assert_eq!(rest.len(), usize::from(round == 0), "{rest:?}");
         let settles: Vec<_> = rest.iter().map(done).collect();
         assert!(queue.store.settle(&queue.name, &settles).await.unwrap().iter().all(|s| *s == Settled::Applied));

@@ -111,7 +111,10 @@ async fn other_calls_on_the_connection_can_be_repeated() {
     };
     let (long, short) = tokio::join!(long, short);
     assert_eq!(long.len(), 10);
-    long.iter().for_each(assert_too_long);
+    // The server closes the connection while it is written to, so a system may lose the last reply of the server.
+    let (lost, refused): (Vec<_>, Vec<_>) = long.iter().partition(|error| error.is_retryable());
+    assert!(!refused.is_empty(), "{lost:?}");
+    refused.into_iter().for_each(assert_too_long);
     assert!(short.iter().all(Error::is_retryable), "{short:?}");
 }
 
