@@ -101,10 +101,21 @@ impl LiveConnection {
             }
             part.into_iter().zip(values).for_each(|(at, value)| replies[at] = Some(value));
             if is_closed {
+                self.leave(deadline).await;
                 break;
             }
         }
         Ok(replies.into_iter().map(|reply| reply.unwrap_or_else(not_sent)).collect())
+    }
+
+    /// Waits until no call can begin on this connection, which the server closes after an error of the protocol. A call that began
+    /// before the server has closed it would fail without an answer.
+    async fn leave(self: &Arc<Self>, deadline: Instant) {
+        self.given_up.notify_one();
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        // It is never answered. It fails after the connection was taken from all calls.
+        let _ = self.send_now(&ping, deadline).await;
     }
 
     /// Sends a pipeline in the first poll, whatever it contains, and waits for the answers.

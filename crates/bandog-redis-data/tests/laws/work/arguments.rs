@@ -85,9 +85,9 @@ async fn a_server_that_does_not_say_what_it_accepts_refuses_one_value() {
         assert_too_long(replies[2].as_ref().unwrap_err());
         let unsent = replies[3].as_ref().unwrap_err();
         assert!(unsent.is_retryable() && !unsent.maybe_applied(), "{unsent}");
-        // A call that comes before the connection is closed fails as after any lost connection.
-        let errors = write(&store, &[1, LIMIT, 3]).await.into_iter().filter_map(Result::err);
-        errors.for_each(|error| assert!(error.is_retryable(), "{error}"));
+        // The next call uses another connection.
+        let next = write(&store, &[1, LIMIT, 3]).await;
+        assert!(next.iter().all(Result::is_ok), "{next:?}");
     }
 }
 
@@ -111,10 +111,7 @@ async fn other_calls_on_the_connection_can_be_repeated() {
     };
     let (long, short) = tokio::join!(long, short);
     assert_eq!(long.len(), 10);
-    // The server closes the connection while it is written to, so a system may lose the last reply of the server.
-    let (lost, refused): (Vec<_>, Vec<_>) = long.iter().partition(|error| error.is_retryable());
-    assert!(!refused.is_empty(), "{lost:?}");
-    refused.into_iter().for_each(assert_too_long);
+    long.iter().for_each(assert_too_long);
     assert!(short.iter().all(Error::is_retryable), "{short:?}");
 }
 
