@@ -88,6 +88,8 @@ pub(crate) enum Event {
 const OPEN: u8 = 0;
 const SETTLED: u8 = 1;
 const IN_TRANSACTION: u8 = 2;
+/// A call has tried to settle the delivery, and the store has not done it.
+const NOT_SETTLED: u8 = 3;
 
 impl Link {
     pub(crate) fn new(
@@ -129,26 +131,31 @@ impl Link {
         }
     }
 
-    /// When the delivery is lost, if it is not extended. None: it is lost.
-    fn until(&self) -> Option<Moment> {
+    /// The time until the delivery is lost, if it is not extended. Zero: it is lost.
+    fn remaining(&self) -> Duration {
         match *self.until.borrow() {
-            Until::Time(until) if self.shared.clock().now() < until => Some(until),
-            _ => None,
+            _ if self.is_settled() => Duration::MAX,
+            Until::Time(until) => until.since(self.shared.clock().now()),
+            Until::Lost | Until::Cancelled => Duration::ZERO,
         }
+    }
+
+    /// Whether a call has settled the delivery. Then it is never lost, and its handler may go on.
+    fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire) == SETTLED
     }
 
     /// Whether the delivery is lost or cancelled.
     pub(crate) fn is_lost(&self) -> bool {
-        self.until().is_none()
+        self.remaining().is_zero()
     }
 
     /// Resolves when the delivery is lost or cancelled.
     pub(crate) async fn lost(&self) {
         let mut changes = self.until.clone();
         loop {
-            let until = *changes.borrow_and_update();
-            let Until::Time(until) = until else { return };
-            let left = until.since(self.shared.clock().now());
+            changes.borrow_and_update();
+            let left = self.remaining();
             if left.is_zero() {
                 return;
             }
@@ -164,11 +171,19 @@ impl Link {
     async fn settle(self: Arc<Self>, end: SettleEnd) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         let ended = || Error::unavailable("the workers have ended").ambiguous().at(&self.shared.key);
-        if self.settled.swap(SETTLED, Ordering::AcqRel) == SETTLED {
+        let before = self.settled.swap(SETTLED, Ordering::AcqRel);
+        if matches!(before, SETTLED | NOT_SETTLED) {
+            self.settled.store(before, Ordering::Release);
             return Err(Error::misused("this delivery is settled already").at(&self.shared.key));
         }
-        self.events.send(Event::Settle(self.id, end, reply)).map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())?.map_err(|error| error.at(&self.shared.key))
+        let settled = match self.events.send(Event::Settle(self.id, end, reply)) {
+            Ok(()) => answer.await.map_err(|_| ended()).flatten(),
+            Err(_) => Err(ended()),
+        };
+        settled.map_err(|error| {
+            self.settled.store(NOT_SETTLED, Ordering::Release);
+            error.at(&self.shared.key)
+        })
     }
 }
 
@@ -218,9 +233,10 @@ impl<T> Delivery<T> {
         self.link.is_lost()
     }
 
-    /// Time until the delivery is lost if its lease is not extended. Zero if it is lost.
+    /// Time until the delivery is lost if its lease is not extended. Zero if it is lost, and [`Duration::MAX`] after a call has
+    /// settled it: it has no deadline then.
     pub fn remaining(&self) -> Duration {
-        self.link.until().map_or(Duration::ZERO, |until| until.since(self.link.shared.clock().now()))
+        self.link.remaining()
     }
 
     /// Resolves when the delivery is lost ([`Delivery::is_lost`]): before another worker can get the element. The future of the
@@ -239,7 +255,8 @@ impl<T> Delivery<T> {
         let _ = self.link.events.send(Event::Progress(self.link.id, shortened(text.into())));
     }
 
-    /// Settles the element as done, and waits for the store. What the handler returns does not count any more.
+    /// Settles the element as done, and waits for the store. What the handler returns does not count any more. The handler may go
+    /// on for as long as it wants: it keeps its slot, and `stop` waits for it as for every other one.
     ///
     /// # Errors
     /// - `ErrorKind::Lost`: the lease was over, and another worker has got the element; or the element was removed.

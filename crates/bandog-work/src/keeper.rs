@@ -100,8 +100,8 @@ struct Keeper {
     /// Those that wait, with the time of their arrival.
     waiting: VecDeque<(Delivered, Moment)>,
     running: JoinSet<Option<HandlerEnd>>,
-    /// The delivery of each task that runs.
-    tasks: HashMap<task::Id, DeliveryId>,
+    /// The delivery of each task that runs, and when it began.
+    tasks: HashMap<task::Id, (DeliveryId, Moment)>,
     /// The average duration of handlers.
     average: Option<Duration>,
     endings: Vec<Ending>,
@@ -195,17 +195,20 @@ impl Keeper {
         self.shared.clock().now()
     }
 
-    /// The number of elements that this program should have.
-    fn wanted(&self) -> u32 {
+    /// The number of elements that this program should have. Some wait in it for a free slot if handlers are short: none while one of
+    /// them runs for longer than that, because another program may have a free slot.
+    fn wanted(&self, now: Moment) -> u32 {
         let own = self.options.slots;
         let slots = match &self.options.shared {
             // Those that it has, and the free ones.
             Some(shared) => u32::try_from(self.running.len() + shared.free()).unwrap_or(u32::MAX).min(own),
             None => own,
         };
-        match self.average {
-            Some(average) if average < SHORT_RUN => slots.saturating_mul(2),
-            _ => slots,
+        let is_short = |run: Duration| run < SHORT_RUN;
+        let are_running_short = || self.tasks.values().all(|(_, begun)| is_short(now.since(*begun)));
+        match self.average.is_some_and(is_short) && are_running_short() {
+            true => slots.saturating_mul(2),
+            false => slots,
         }
     }
 
@@ -221,7 +224,8 @@ impl Keeper {
                 Stop::Drain => {
                     self.hand_waiting_back(|_| true);
                     let until = *drain_until.get_or_insert(now + self.options.drain);
-                    let is_idle = self.held.is_empty() && self.taking.is_none();
+                    // A handler may go on after its settlement.
+                    let is_idle = self.held.is_empty() && self.running.is_empty() && self.taking.is_none();
                     if is_idle || until <= now {
                         return Ok(());
                     }
@@ -321,7 +325,7 @@ impl Keeper {
                 drop((slot, run));
                 end
             });
-            self.tasks.insert(task.id(), delivery);
+            self.tasks.insert(task.id(), (delivery, now));
         }
     }
 

@@ -1,16 +1,18 @@
 //! Waiting for the results of elements.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bandog_core::{
     Error, ErrorKind, Notifier, Portions, Result, Subscription,
     queues::{Bell, ElementId, ElementRow, Outcome, Phase},
 };
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, oneshot},
-    time::timeout,
-};
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 use crate::shared::Shared;
 
@@ -31,10 +33,14 @@ pub(crate) async fn wait(shared: &Arc<Shared>, id: ElementId, at_most: Duration)
     let (reply, answer) = oneshot::channel();
     {
         let mut state = shared.results.state();
-        state.calls.push((id, reply));
-        if !state.is_asking {
-            state.is_asking = true;
-            drop(runtime.spawn(ask(Asking { shared: shared.clone(), changed: Arc::default(), is_done: false })));
+        state.calls.entry(id).or_default().push(reply);
+        state.new.push(id);
+        match state.is_asking {
+            true => state.changed.notify_one(),
+            false => {
+                state.is_asking = true;
+                drop(runtime.spawn(ask(Asking { shared: shared.clone(), is_done: false })));
+            }
         }
     }
     let ended = || Error::unavailable("the runtime that waits for results has ended").at(&shared.key);
@@ -62,8 +68,6 @@ fn outcome(shared: &Shared, id: ElementId, row: Option<ElementRow>) -> Result<Op
 /// The task that asks for results.
 struct Asking {
     shared: Arc<Shared>,
-    /// Notified when a result may be there.
-    changed: Arc<Notify>,
     /// Whether no call waits. Then another task may ask already.
     is_done: bool,
 }
@@ -83,18 +87,19 @@ impl Drop for Asking {
 }
 
 async fn ask(mut asking: Asking) {
-    let (shared, changed) = (asking.shared.clone(), asking.changed.clone());
+    let shared = asking.shared.clone();
+    let (changed, rung) = (shared.results.state().changed.clone(), Arc::new(AtomicBool::new(false)));
     let mut subscriptions: Vec<(u64, Subscription)> = Vec::new();
     let (mut failures, mut portions) = (0_u32, Portions::default());
+    let (mut asks_all, mut poll_at) = (true, shared.clock().now());
     loop {
-        let wanted = shared.results.wanted();
-        if wanted.is_empty() {
+        let wanted = shared.results.wanted(asks_all);
+        {
             let mut state = shared.results.state();
             if state.calls.is_empty() {
                 (state.is_asking, asking.is_done) = (false, true);
                 return;
             }
-            continue; // A call has come in this moment.
         }
         let (mut has_failed, mut has_more) = (false, false);
         for ids in wanted.chunks(portions.next(MAX_IDS).left().0) {
@@ -120,19 +125,32 @@ async fn ask(mut asking: Asking) {
         }
         failures = if has_failed { failures.saturating_add(1) } else { 0 };
         if has_more && !has_failed {
+            asks_all = true;
             continue; // The answer had no room for all results.
+        }
+        if asks_all {
+            subscriptions.retain(|(of, _)| wanted.iter().any(|id| id.client == *of));
         }
         for client in wanted.iter().map(|id| id.client) {
             if failures == 0 && !subscriptions.iter().any(|(of, _)| *of == client) {
-                let (bell, rung) = (Bell::Results { queue: shared.key.clone(), client }, changed.clone());
-                let notifier = Notifier::new(move || rung.notify_one());
-                let subscribed = shared.queues.subscribe_bell(&bell, notifier).await;
+                let (bell, changed, rung) =
+                    (Bell::Results { queue: shared.key.clone(), client }, changed.clone(), rung.clone());
+                let ring = move || {
+                    rung.store(true, Ordering::Release);
+                    changed.notify_one();
+                };
+                let subscribed = shared.queues.subscribe_bell(&bell, Notifier::new(ring.clone())).await;
                 subscriptions.push((client, subscribed.unwrap_or_else(|_| Subscription::silent())));
-                changed.notify_one(); // A result may have come before the subscription.
+                ring(); // A result may have come before the subscription.
             }
         }
         let is_silent = subscriptions.iter().any(|(_, subscription)| subscription.is_silent());
         let poll = if is_silent || failures > 0 { SILENT_POLL } else { POLL };
-        let _ = timeout(poll, changed.notified()).await;
+        // New calls do not delay the next poll.
+        if asks_all || failures > 0 {
+            poll_at = shared.clock().now() + poll;
+        }
+        let _ = timeout(poll_at.since(shared.clock().now()), changed.notified()).await;
+        asks_all = rung.swap(false, Ordering::AcqRel) || shared.clock().now() >= poll_at;
     }
 }

@@ -1,12 +1,15 @@
 //! The pushes of a queue that wait for the next request, and the calls that wait for results.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use bandog_core::{
     Moment, Portion, Portions, Result,
     queues::{ElementId, NewElement, Outcome, Pushed},
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// Maximum number of elements of one request that has several calls. Their bytes are at most a portion.
 const MAX_GROUP: usize = 1000;
@@ -79,20 +82,34 @@ pub(crate) struct Results(Mutex<ResultsState>);
 
 #[derive(Debug, Default)]
 pub(crate) struct ResultsState {
-    pub(crate) calls: Vec<(ElementId, oneshot::Sender<Result<Option<Outcome>>>)>,
+    pub(crate) calls: HashMap<ElementId, Vec<Reply>>,
+    /// The elements that the store was not asked for yet.
+    pub(crate) new: Vec<ElementId>,
     pub(crate) is_asking: bool,
+    /// Notified when a call has come, or when a result may be there.
+    pub(crate) changed: Arc<Notify>,
 }
+
+/// Where a call waits for a result.
+type Reply = oneshot::Sender<Result<Option<Outcome>>>;
 
 impl Results {
     pub(crate) fn state(&self) -> MutexGuard<'_, ResultsState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ids of the calls whose callers are there.
-    pub(crate) fn wanted(&self) -> Vec<ElementId> {
+    /// The ids of the calls whose callers are there: those that have come since the last call of this, or all.
+    pub(crate) fn wanted(&self, all: bool) -> Vec<ElementId> {
         let mut state = self.state();
-        state.calls.retain(|(_, reply)| !reply.is_closed());
-        let mut ids: Vec<_> = state.calls.iter().map(|(id, _)| *id).collect();
+        state.calls.retain(|_, replies| {
+            replies.retain(|reply| !reply.is_closed());
+            !replies.is_empty()
+        });
+        let mut ids = std::mem::take(&mut state.new);
+        if all {
+            ids = state.calls.keys().copied().collect();
+        }
+        ids.retain(|id| state.calls.contains_key(id));
         ids.sort();
         ids.dedup();
         ids
@@ -100,12 +117,8 @@ impl Results {
 
     /// Answers the calls for this element.
     pub(crate) fn answer(&self, id: ElementId, outcome: &Result<Option<Outcome>>) {
-        let mut state = self.state();
-        let (answered, waiting) = std::mem::take(&mut state.calls).into_iter().partition(|(of, _)| *of == id);
-        state.calls = waiting;
-        drop(state);
-        let answered: Vec<(ElementId, oneshot::Sender<Result<Option<Outcome>>>)> = answered;
-        for (_, reply) in answered {
+        let replies = self.state().calls.remove(&id).unwrap_or_default();
+        for reply in replies {
             let _ = reply.send(outcome.clone());
         }
     }

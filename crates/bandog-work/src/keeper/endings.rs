@@ -27,7 +27,7 @@ impl Keeper {
     /// The task of a handler has ended, in whatever way.
     pub(super) fn joined(&mut self, ended: Result<(task::Id, Option<HandlerEnd>), JoinError>) {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(delivery) = self.tasks.remove(&id) else { return };
+        let Some((delivery, _)) = self.tasks.remove(&id) else { return };
         match ended {
             Ok((_, end)) => self.handled(delivery, end),
             Err(error) if error.is_cancelled() => {} // These workers have ended it.
@@ -117,7 +117,7 @@ impl Keeper {
         let _ = timeout(ABORT, aborted).await;
         self.receive_all();
         // A handler that does not get to its next await keeps its element until the lease ends.
-        let blocked: HashSet<_> = self.tasks.values().copied().collect();
+        let blocked: HashSet<_> = self.tasks.values().map(|(delivery, _)| *delivery).collect();
         let left = self.held.iter().filter(|(delivery, _)| !blocked.contains(delivery));
         let left: Vec<_> = left.map(|(delivery, held)| (*delivery, held.begun.is_some())).collect();
         for (delivery, was_begun) in left {

@@ -34,11 +34,13 @@ impl Keeper {
         self.hand_waiting_back(|since| now.since(since) >= MAX_WAIT);
         self.begin_settling(now);
         self.begin_extending(now);
-        let room = (self.wanted() as usize).saturating_sub(self.held.len());
-        // With many slots, half of them make a request worth its cost.
-        let is_worth = room > 0 && (room * 4 >= self.wanted() as usize || self.waiting.is_empty());
-        if self.taking.is_none() && now >= self.take_at && is_worth {
-            self.begin_taking(now, u32::try_from(room).unwrap_or(u32::MAX));
+        if self.taking.is_none() && now >= self.take_at {
+            let wanted = self.wanted(now) as usize;
+            let room = wanted.saturating_sub(self.running.len() + self.waiting.len());
+            // With many slots, half of them make a request worth its cost.
+            if room > 0 && (room * 4 >= wanted || self.waiting.is_empty()) {
+                self.begin_taking(now, u32::try_from(room).unwrap_or(u32::MAX));
+            }
         }
         if self.subscription.is_none() && self.subscribing.is_none() && self.has_begun && self.failures == 0 {
             let (queues, bell) = (self.shared.queues.clone(), self.bell.clone());

@@ -11,10 +11,13 @@ use std::{
 use bandog::{
     ErrorKind,
     testing::Store,
-    work::{Backoff, ClientWork, Executor, Outcome, Phase, TaskCall, TaskError, TaskHandler, TaskRun, WorkQueue},
+    work::{
+        Backoff, ClientWork, Delivery, Executor, Outcome, Phase, TaskCall, TaskError, TaskHandler, TaskRun, WorkQueue,
+    },
 };
 use bandog_testkit::eventually_async;
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use crate::kit::{SECOND, queues};
 
@@ -201,4 +204,30 @@ async fn results_of_elements_can_be_waited_for() {
     workers.stop().await.unwrap();
     let waiting = queue.push("c").keep_result(SECOND * 60).await.unwrap().id;
     assert_eq!(queue.result(waiting, SECOND * 60).await.unwrap(), None);
+}
+
+/// A call that comes while another one waits asks at once.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_there_comes_at_once_although_other_calls_wait() {
+    let (queue, other) = queues();
+    let workers = other.workers(2).answer(|delivery: Delivery<String>| async move {
+        if *delivery == "slow" {
+            tokio::time::sleep(SECOND * 30).await;
+        }
+        Ok::<_, std::io::Error>(b"answer".to_vec())
+    });
+    let slow = queue.push("slow").keep_result(SECOND * 60).await.unwrap().id;
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.result(slow, SECOND * 60).await.unwrap() }
+    });
+    for _ in 0..5 {
+        let fast = queue.push("fast").keep_result(SECOND * 60).await.unwrap().id;
+        eventually_async(SECOND * 60, async || queue.find(fast).await.unwrap().unwrap().phase == Phase::Ended).await;
+        let begun = Instant::now();
+        assert!(matches!(queue.result(fast, SECOND * 10).await.unwrap(), Some(Outcome::Done(_))));
+        assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
+    }
+    assert!(matches!(waiting.await.unwrap(), Some(Outcome::Done(_))));
+    workers.stop().await.unwrap();
 }

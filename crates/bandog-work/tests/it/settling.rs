@@ -285,6 +285,101 @@ async fn a_handler_that_goes_on_after_its_settlement_does_not_end_the_next_deliv
     workers.stop().await.unwrap();
 }
 
+/// The handler works for longer than its lease, and than these workers need to stop otherwise.
+#[tokio::test(start_paused = true)]
+async fn a_delivery_that_is_settled_has_no_deadline_and_a_stop_waits_for_its_handler() {
+    let (queue, other) = queues();
+    queue.push_all(&["first", "second"].map(str::to_owned)).await.unwrap();
+    let seen = Seen::default();
+    let workers = other.workers(1).lease(SECOND * 2).run({
+        let seen = seen.clone();
+        move |delivery: Delivery<String>| {
+            let seen = seen.clone();
+            async move {
+                delivery.done().await.unwrap();
+                assert!(!delivery.is_lost() && delivery.remaining() == Duration::MAX);
+                assert!(delivery.lost().now_or_never().is_none());
+                tokio::time::sleep(SECOND * 10).await;
+                seen.add(&delivery);
+                Ok::<_, std::io::Error>(())
+            }
+        }
+    });
+    tokio::time::sleep(SECOND * 11).await;
+    assert_eq!(seen.all(), ["first"]);
+    // The second handler keeps the only slot, so no third element is taken.
+    queue.push("third").await.unwrap();
+    tokio::time::sleep(SECOND * 2).await;
+    assert_eq!((count(&queue, Phase::Ready).await, count(&queue, Phase::Taken).await), (1, 0));
+    let begun = Instant::now();
+    workers.stop().await.unwrap();
+    assert_eq!(seen.all(), ["first", "second"]);
+    assert!(begun.elapsed() > SECOND * 6, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_is_refused_leaves_the_delivery_lost() {
+    let (queue, other) = queues();
+    let id = queue.push("text").await.unwrap().id;
+    let (sender, ended) = tokio::sync::oneshot::channel();
+    let sender = Arc::new(std::sync::Mutex::new(Some(sender)));
+    let workers = other.workers(1).lease(SECOND * 2).run(move |delivery: Delivery<String>| {
+        let sender = sender.clone();
+        async move {
+            // A thread that does not see that its delivery is lost.
+            let blocked = tokio::spawn(async move {
+                tokio::time::sleep(SECOND * 5).await;
+                let error = delivery.done().await.unwrap_err();
+                (error.kind(), delivery.is_lost(), delivery.remaining(), delivery.done().await.unwrap_err().kind())
+            });
+            let sender = sender.lock().unwrap().take().unwrap();
+            tokio::spawn(async move { sender.send(blocked.await.unwrap()) });
+            std::future::pending::<Result<(), std::io::Error>>().await
+        }
+    });
+    eventually_async(SECOND * 60, async || count(&queue, Phase::Taken).await == 1).await;
+    assert!(queue.remove(&[id]).await.unwrap() == 1);
+    assert_eq!(ended.await.unwrap(), (ErrorKind::Lost, true, Duration::ZERO, ErrorKind::Misused));
+    workers.stop().await.unwrap();
+}
+
+/// A program whose handlers were short takes elements in advance. It does not while a handler runs for longer: they would wait
+/// in it, and another program has a free slot.
+#[tokio::test(start_paused = true)]
+async fn a_program_whose_slots_are_all_in_use_leaves_elements_to_others() {
+    let (queue, other) = queues();
+    let handler = |seen: &Seen| {
+        let seen = seen.clone();
+        move |delivery: Delivery<String>| {
+            let seen = seen.clone();
+            async move {
+                match delivery.as_str() {
+                    "long" => tokio::time::sleep(SECOND * 60).await,
+                    _ => seen.add(&delivery),
+                }
+                Ok::<_, std::io::Error>(())
+            }
+        }
+    };
+    let seen = Seen::default();
+    let busy = other.workers(4).run(handler(&seen));
+    queue.push_all(&vec!["short".to_owned(); 50]).await.unwrap();
+    empty(&queue).await;
+    queue.push_all(&vec!["long".to_owned(); 4]).await.unwrap();
+    eventually_async(SECOND * 60, async || count(&queue, Phase::Taken).await == 4).await;
+    tokio::time::sleep(SECOND).await;
+    let idle = queue.workers(1).run(handler(&seen));
+    for number in 1..=20 {
+        queue.push("short").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(seen.all().len(), 50 + number, "an element waits");
+        // They may be taken again by the time at which the other program looks.
+        tokio::time::sleep(Duration::from_millis(number as u64 * 373 % 1_500)).await;
+    }
+    drop(busy);
+    idle.stop().await.unwrap();
+}
+
 /// The futures of the settlements are dropped after their first poll, and the handlers end at once.
 #[tokio::test(start_paused = true)]
 async fn a_settlement_without_an_awaiter_is_not_overtaken_by_the_end_of_its_handler() {
