@@ -22,6 +22,7 @@
 //! This crate runs on Linux only, because it needs `/proc` and the parent-death signal.
 
 mod authority;
+mod clock;
 mod cluster;
 mod ensemble;
 mod eventually;
@@ -43,6 +44,7 @@ mod wire;
 mod zookeeper;
 
 pub use authority::{Authority, TlsFiles};
+pub use clock::ServerClock;
 pub use cluster::{RedisCluster, ReusedCluster, moves};
 pub use ensemble::ZooKeeperEnsemble;
 pub use eventually::{Fact, eventually, eventually_async};

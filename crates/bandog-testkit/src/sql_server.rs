@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::port::Port;
 use crate::wire::Wire;
-use crate::{eventually, process};
+use crate::{clock, eventually, process};
 
 /// Timeout for the start of a server, and for its end. On a loaded machine, the creation of its files takes several
 /// seconds.
@@ -314,6 +314,7 @@ impl<E: SqlEngine> SqlServer<E> {
             command.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups"]);
         }
         command.arg(program).current_dir("/");
+        clock::set_for(&mut command);
         command
     }
 

@@ -45,6 +45,8 @@ pub(crate) enum FaultKind {
     Overtaken,
     /// The server takes packets or values of at most 1 MiB.
     SmallPackets,
+    /// The wall clock of the server is set back.
+    ClockSetBack,
     /// About a third of the calls of a client are lost, refused or late.
     Lossy,
     /// A client's requests are held, and executed later.
@@ -110,17 +112,18 @@ pub(crate) enum FaultKind {
 }
 
 use FaultKind::{
-    ClientsKilled, Cut, Dismissed, Evict, Failover, Flushed, Forget, Full, HandedOver, HoldAnswers, HoldRequests, Kill,
-    KillInWrite, LogDeleted, LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, Narrow, NodeEmpty,
-    NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Outage, Overtaken, Promoted, Refuse, RightMissing,
-    RuntimeEnded, ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled, ServerSleep, ServerStop,
-    SlotsMoved, Slow, SmallPackets, Stall, Starved, Stop, StopInWrite, TableLocked, TimeNamespace, WritesPaused,
+    ClientsKilled, ClockSetBack, Cut, Dismissed, Evict, Failover, Flushed, Forget, Full, HandedOver, HoldAnswers,
+    HoldRequests, Kill, KillInWrite, LogDeleted, LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, Narrow,
+    NodeEmpty, NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Outage, Overtaken, Promoted, Refuse,
+    RightMissing, RuntimeEnded, ScriptsFlushed, SentinelKilled, SentinelStopped, ServerEmpty, ServerKilled,
+    ServerSleep, ServerStop, SlotsMoved, Slow, SmallPackets, Stall, Starved, Stop, StopInWrite, TableLocked,
+    TimeNamespace, WritesPaused,
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
 /// fault has no profile, the workers or the machine cause this fault, or only some kinds of traffic have it
 /// (`FaultKind::of_…`). The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 47] = {
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 48] = {
     use StoreKind::{
         Cluster as C, Mariadb as D, Memory as M, Postgres as P, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S,
         Zookeeper as Z, ZookeeperEnsemble as E,
@@ -170,6 +173,7 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 47] = {
         (Outage, "outage", &[], None),
         (Overtaken, "overtaken", &[], None),
         (SmallPackets, "small-packets", &[], None),
+        (ClockSetBack, "clock-set-back", &[], None),
         (Promoted, "promoted", &[], None),
         (Evict, "evict", &[], None),
         (Starved, "starved", &[], None),
@@ -216,6 +220,9 @@ impl FaultKind {
             && matches!(store, StoreKind::Redis | StoreKind::Sentinel | StoreKind::Cluster | StoreKind::Mariadb)
         {
             kinds.push(SmallPackets);
+        }
+        if profile.has(Profile::Clocks) && has_wires {
+            kinds.push(ClockSetBack);
         }
         if profile.has(Profile::Pauses) && store == StoreKind::Memory {
             kinds.push(RuntimeEnded);
@@ -319,7 +326,8 @@ impl FaultKind {
             | Evict
             | Starved
             | Outage
-            | SmallPackets => false,
+            | SmallPackets
+            | ClockSetBack => false,
         }
     }
 

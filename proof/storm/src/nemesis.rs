@@ -1,8 +1,8 @@
 //! The nemesis: it injects faults into workers and stores, and removes the faults.
 
-use std::{collections::BTreeSet, fs, num::NonZeroU64, thread, time::Duration};
+use std::{collections::BTreeSet, fs, num::NonZeroU64, sync::Arc, thread, time::Duration};
 
-use bandog_testkit::{Reply, Wire};
+use bandog_testkit::{Reply, ServerClock, Wire};
 
 use crate::{
     fault::{Fault, FaultKind},
@@ -24,6 +24,8 @@ const MEGABITS: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
 const MEGABIT: u64 = 125_000;
 /// Maximum delay of narrow wires each way, in milliseconds.
 const FAR: u64 = 100;
+/// Maximum time by which the clock of a server is set back, in milliseconds.
+const FURTHEST_BACK: u64 = 3_000;
 /// Commands of objects, one of which the fault `RightMissing` forbids.
 const RIGHTS: [&str; 12] =
     ["evalsha", "hdel", "hget", "hset", "incrby", "lpop", "pexpire", "rpush", "sadd", "set", "zadd", "zrem"];
@@ -83,14 +85,22 @@ pub(crate) struct Nemesis {
     random: fastrand::Rng,
     /// The ports of the masters that are expected, and the time at which they were last seen.
     masters: (BTreeSet<u16>, Nanos),
+    /// The clock of the servers, if it can be set.
+    clock: Option<Arc<ServerClock>>,
     /// Servers that do not work although the faults are removed.
     pub(crate) broken: Vec<String>,
 }
 
 impl Nemesis {
-    pub(crate) fn new(kinds: Vec<FaultKind>, seed: u64, target: Target, store: &TestStore) -> Self {
+    pub(crate) fn new(
+        kinds: Vec<FaultKind>,
+        seed: u64,
+        target: Target,
+        store: &TestStore,
+        clock: Option<Arc<ServerClock>>,
+    ) -> Self {
         let masters = (store.masters().unwrap_or_default(), now());
-        Self { kinds, target, random: fastrand::Rng::with_seed(seed), masters, broken: Vec::new() }
+        Self { kinds, target, random: fastrand::Rng::with_seed(seed), masters, clock, broken: Vec::new() }
     }
 
     /// Whether there are no faults to inject.
@@ -196,6 +206,7 @@ impl Nemesis {
             | FaultKind::ServerEmpty
             | FaultKind::ServerKilled
             | FaultKind::Flushed
+            | FaultKind::ClockSetBack
             | FaultKind::RuntimeEnded => 0.0,
             FaultKind::TimeNamespace | FaultKind::OtherBoot | FaultKind::KillInWrite => 0.0,
             // These last until another server has taken over, or until the server has a vote.
@@ -263,6 +274,10 @@ impl Nemesis {
                     // Sessions keep the limit that they had at their begin.
                     pool.store.kill_clients(harm.victim);
                 }
+            }
+            FaultKind::ClockSetBack => {
+                let by = Duration::from_millis(self.random.u64(1..FURTHEST_BACK));
+                return self.clock.as_ref().is_some_and(|clock| clock.set_back(by).is_ok());
             }
             FaultKind::Lossy => order(pool, slot, &format!("lose {} {}", harm.client, self.random.u64(..))),
             FaultKind::HoldRequests => order(pool, slot, &format!("hold-requests {}", harm.client)),
@@ -402,6 +417,7 @@ impl Nemesis {
             FaultKind::Full => set_memory(pool, harm.victim, "0"),
             FaultKind::RightMissing => drop(change_rights(pool, harm.victim, "+@all")),
             FaultKind::Flushed
+            | FaultKind::ClockSetBack
             | FaultKind::RuntimeEnded
             | FaultKind::Cut
             | FaultKind::ServerSleep

@@ -70,7 +70,8 @@ pub(crate) enum Profile {
     Network,
     /// Processes are killed, and stopped for longer than their ttl
     Pauses,
-    /// Workers run in their own time namespaces, or with another boot id
+    /// Workers run in their own time namespaces, or with another boot id; of queues and objects, the clock of the server is
+    /// set back
     Clocks,
     /// The store is stopped and slowed, and loses data; masters are replaced; locks are taken by force
     Server,

@@ -9,7 +9,7 @@ use std::sync::{LazyLock, PoisonError};
 use super::{Mode, READY_WITHIN, RedisServer};
 use crate::resp::Reply;
 use crate::version::ServerVersion;
-use crate::{eventually, keeper};
+use crate::{clock, eventually, keeper};
 
 /// The page of the documentation that explains which rights a user of Redis needs. Every server that a test starts has
 /// the users that this page creates.
@@ -81,6 +81,7 @@ impl RedisServer {
                 command.arg(path).arg("--sentinel");
             }
         }
+        clock::set_for(&mut command);
         command.args(&self.args).stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
         keeper::spawn(command)
     }

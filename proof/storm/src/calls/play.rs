@@ -4,11 +4,13 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use bandog::{Client, ConnectOptions};
+use bandog_testkit::ServerClock;
 
 use super::{
     args::PlayArgs,
@@ -148,6 +150,8 @@ impl Played {
         let (dir, keep) = directory(store, args.keep.as_deref())?;
         let files = Files::in_dir(&dir);
         kinds.retain(|kind| is_possible_here(*kind, &files));
+        // The servers start with it.
+        let clock = server_clock(&mut kinds);
         if kinds.is_empty() && !args.profile.is_calm() {
             let profile = name(&args.profile);
             eprintln!("the profile {profile} contains no fault that is possible on the store {store}");
@@ -158,7 +162,7 @@ impl Played {
         let strangers: Vec<_> = test_store.servers().iter().map(|server| server.addr().into()).collect();
         let stranger = (has_stranger && !strangers.is_empty()).then(|| Stranger::start(strangers, seed));
         let mut pool = WorkerPool::start(test_store, files.clone(), size, seed, traffic, plays.args);
-        let mut nemesis = Nemesis::new(kinds.clone(), seed, target, &pool.store);
+        let mut nemesis = Nemesis::new(kinds.clone(), seed, target, &pool.store, clock);
         let mut wrong = Vec::new();
         let what = format!("{} on {store}, until {until}", name(&traffic));
         let faults = storm(&mut pool, &mut nemesis, until, Progress::new(what), &mut wrong);
@@ -305,6 +309,19 @@ fn is_possible_here(kind: FaultKind, files: &Files) -> bool {
         eprintln!("the fault {} is left out, because this user has no permission for `unshare`", kind.word());
     }
     is_possible
+}
+
+/// The clock of the servers, if it is set by one of the faults. If that is not possible, the fault is left out.
+fn server_clock(kinds: &mut Vec<FaultKind>) -> Option<Arc<ServerClock>> {
+    if !kinds.contains(&FaultKind::ClockSetBack) {
+        return None;
+    }
+    let clock = ServerClock::of_new_servers();
+    if let Err(error) = &clock {
+        eprintln!("the fault {} is left out: {error}", FaultKind::ClockSetBack.word());
+        kinds.retain(|kind| *kind != FaultKind::ClockSetBack);
+    }
+    clock.ok()
 }
 
 /// Prints the kinds of faults that never happened, if each of them should have happened several times.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod exits;
+mod hard;
 
 use std::process::Command;
 

@@ -127,6 +127,14 @@ impl<'h> Facts<'h> {
     pub(super) fn loss_between(&self, from: Nanos, to: Nanos) -> Option<&'static str> {
         self.history.recorded.disturbances.loss_between(from, to)
     }
+
+    /// As [`Facts::loss_between`], for what the times of the server decide: later ones may be smaller.
+    pub(super) fn loss_of_time_between(&self, from: Nanos, to: Nanos) -> Option<&'static str> {
+        let mut faults = self.history.recorded.disturbances.faults.iter();
+        let mut is_set_back =
+            || faults.any(|fault| fault.kind == FaultKind::ClockSetBack && fault.from <= to && fault.to >= from);
+        self.loss_between(from, to).or_else(|| is_set_back().then_some("the clock of the server was set back"))
+    }
 }
 
 /// Reports a violation, unless this reason excuses it.

@@ -62,7 +62,7 @@ fn in_order(facts: &Facts<'_>, places: &[Place<'_>], findings: &mut Findings) {
 
 fn follows(facts: &Facts<'_>, before: &Place<'_>, next: &Place<'_>, findings: &mut Findings) {
     if before.last.fence > next.first.fence {
-        let excuse = facts.loss_between(before.push.begin, before.last.begin.max(next.first.begin));
+        let excuse = facts.loss_of_time_between(before.push.begin, before.last.begin.max(next.first.begin));
         broken(findings, excuse, "order", || {
             format!("{}; {:?} before {}; {:?}", before.push, before.last, next.push, next.first)
         });
