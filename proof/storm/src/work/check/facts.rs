@@ -128,8 +128,10 @@ impl<'h> Facts<'h> {
         self.history.recorded.disturbances.loss_between(from, to)
     }
 
-    /// As [`Facts::loss_between`], for what the times of the server decide: later ones may be smaller.
+    /// As [`Facts::loss_between`], for what the times of the server decide: later ones may be smaller. A statement of a database has
+    /// the time at which it began.
     pub(super) fn loss_of_time_between(&self, from: Nanos, to: Nanos) -> Option<&'static str> {
+        let from = from.saturating_sub(BEGINS_WITHIN);
         let mut faults = self.history.recorded.disturbances.faults.iter();
         let mut is_set_back =
             || faults.any(|fault| fault.kind == FaultKind::ClockSetBack && fault.from <= to && fault.to >= from);
