@@ -87,7 +87,7 @@ Exit codes:
 
 If the store does not answer within 2 s, CMD runs without the cache, with a warning.
 If it is stopped or killed, another caller runs CMD after 10 s, or after its --wait.
-An output of more than 512 KiB is printed as it comes, and not stored.
+An output of more than 512 KiB is printed as it comes, and not stored; an older one is removed.
 A CMD that a signal to bandog has reached is not stored. If bandog is killed, CMD is killed
 as that of `bandog lock`.
 
@@ -192,9 +192,11 @@ impl Call<'_> {
                 Some(answer) = orders.recv() => {
                     let mut answer = Some(answer);
                     let end = runner.run(&mut answer).await;
-                    if let (Ok(end), Some(answer)) = (&end, answer) {
+                    match (&end, answer) {
                         // The cache may have dropped the load, because its runtime ends.
-                        let _ = answer.send(self.loaded(end));
+                        (Ok(end), Some(answer)) => _ = answer.send(self.loaded(end)),
+                        (Ok(end), None) if end.is_large && end.code == ExitCode::Child(0) => self.forget_older().await,
+                        _ => {}
                     }
                     ran = Some(end);
                 }
@@ -208,6 +210,15 @@ impl Call<'_> {
             (None, Ok(None)) => Ok(self.nothing()),
             (None, Err(LoadError::Store(error))) => Err(self.store.fault(&error)),
             (None, Err(error)) => Err(Fault::new(ExitCode::Internal, error.to_string())),
+        }
+    }
+
+    /// Removes the output that the cache has: a newer one was too large to be stored.
+    async fn forget_older(&self) {
+        let late = |_| Err(Error::unavailable("the store did not answer in time"));
+        let removed = timeout(READ_TIMEOUT, self.cache.remove(self.args.key.as_str())).await.unwrap_or_else(late);
+        if let Err(error) = removed {
+            report(&format!("{}; an older output may still be in the cache", self.store.fault(&error).in_short()));
         }
     }
 

@@ -18,6 +18,8 @@ use crate::{command::Command, copies, entry_events, layouts::Layouts, names, pac
 /// The objects of a Redis store, on connections of their own.
 pub struct RedisObjects {
     pub(crate) servers: Arc<Servers>,
+    /// The same servers, on connections of their own: leases are extended there, and never wait behind large requests.
+    pub(crate) leases: Arc<Servers>,
     pub(crate) layouts: Arc<Layouts>,
 }
 
@@ -27,7 +29,8 @@ impl RedisObjects {
     /// # Errors
     /// `Misused`: see [`Options::check`].
     pub fn new(options: Options) -> Result<Self> {
-        Ok(Self { servers: Arc::new(Servers::new(options, scripts::all())?), layouts: Arc::default() })
+        let leases = Arc::new(Servers::new(options.clone(), scripts::of_leases())?);
+        Ok(Self { servers: Arc::new(Servers::new(options, scripts::all())?), leases, layouts: Arc::default() })
     }
 
     /// The command of an operation. In a cluster, its objects must be in one slot.

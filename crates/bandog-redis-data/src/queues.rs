@@ -49,7 +49,7 @@ impl Queues for RedisObjects {
     }
 
     async fn extend(&self, extend: &Extend) -> Result<Vec<Extended>> {
-        self.ask(&extend.queue, calls::extend(extend), answers::extended).await
+        self.ask_at(&self.leases, &extend.queue, calls::extend(extend), answers::extended).await
     }
 
     async fn settle(&self, queue: &Key, settles: &[Settle]) -> Result<Vec<Settled>> {
@@ -99,28 +99,45 @@ impl Queues for RedisObjects {
 impl RedisObjects {
     /// The answer to one call.
     async fn ask<T>(&self, queue: &Key, call: Command, read: impl FnOnce(Value) -> Result<T> + Send) -> Result<T> {
-        let reply = self.send([(queue, Ok(call))].into_iter()).await.pop().unwrap_or_else(|| Err(missing()));
+        self.ask_at(&self.servers, queue, call, read).await
+    }
+
+    /// The answer to one call on connections to these servers.
+    async fn ask_at<T>(
+        &self,
+        servers: &Servers,
+        queue: &Key,
+        call: Command,
+        read: impl FnOnce(Value) -> Result<T> + Send,
+    ) -> Result<T> {
+        let calls = [(queue, Ok(call))].into_iter();
+        let reply = self.send_to(servers, calls).await.pop().unwrap_or_else(|| Err(missing()));
         reply.and_then(read).map_err(|error| error.at(queue))
+    }
+
+    async fn send<'k>(&self, calls: impl Iterator<Item = (&'k Key, Result<Command>)>) -> Vec<Result<Value>> {
+        self.send_to(&self.servers, calls).await
     }
 
     /// The replies to these calls of scripts, in one round trip to each server, and one more for those whose queue has a layout that
     /// was not expected.
-    async fn send<'k>(&self, calls: impl Iterator<Item = (&'k Key, Result<Command>)>) -> Vec<Result<Value>> {
+    async fn send_to<'k>(
+        &self,
+        servers: &Servers,
+        calls: impl Iterator<Item = (&'k Key, Result<Command>)>,
+    ) -> Vec<Result<Value>> {
         let fit = |(queue, call): (&'k Key, Result<Command>)| {
-            (
-                queue,
-                call.and_then(|call| in_one_slot(&self.servers, queue, call)).map(|call| self.layouts.fit(queue, call)),
-            )
+            (queue, call.and_then(|call| in_one_slot(servers, queue, call)).map(|call| self.layouts.fit(queue, call)))
         };
         let calls: Vec<(&Key, Result<Command>)> = calls.map(fit).collect();
         let sent: Vec<(&Key, &Command)> =
             calls.iter().filter_map(|(queue, call)| Some((*queue, call.as_ref().ok()?))).collect();
-        let mut replies = execute(&self.servers, sent.iter().map(|(_, call)| *call)).await;
+        let mut replies = execute(servers, sent.iter().map(|(_, call)| *call)).await;
         let is_raised = |at: &usize| self.layouts.is_raised(sent[*at].0, &replies[*at]);
         let raised: Vec<usize> = (0..sent.len()).filter(is_raised).collect();
         let again = raised.iter().map(|at| (sent[*at].0.as_str(), sent[*at].1));
         let again: Vec<_> = again.map(|(name, call)| call.clone().with_keys(names::newer_work(name))).collect();
-        for (at, reply) in raised.into_iter().zip(execute(&self.servers, again.iter()).await) {
+        for (at, reply) in raised.into_iter().zip(execute(servers, again.iter()).await) {
             replies[at] = reply;
         }
         let mut replies = replies.into_iter();

@@ -66,7 +66,12 @@ pub(crate) static SCRIPTS: LazyLock<All> = LazyLock::new(|| All {
     work_take: script!("work/rows" "work/rules" "work/take"),
 });
 
-/// The scripts that each connection loads.
+/// The scripts that a connection for leases loads.
+pub(crate) fn of_leases() -> Scripts {
+    [&SCRIPTS.work_extend].into_iter().collect()
+}
+
+/// The scripts that each other connection loads.
 pub(crate) fn all() -> Scripts {
     let All {
         answer,

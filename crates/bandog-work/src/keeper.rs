@@ -47,7 +47,7 @@ pub(crate) type Start = Arc<dyn Fn(Vec<u8>, Link) -> BoxFuture<'static, Option<H
 /// A request that is on its way.
 type InFlight<T> = BoxFuture<'static, T>;
 /// The endings of a request, and its answer.
-type Settlement = (Vec<Ending>, Result<Vec<Settled>>);
+type Settling = (Vec<Ending>, InFlight<Result<Vec<Settled>>>);
 /// When extensions began, and for each request its deliveries with the texts about their progress, and its answer.
 type Extensions = (Moment, Vec<(Vec<(DeliveryId, Option<String>)>, Result<Vec<Extended>>)>);
 
@@ -107,7 +107,7 @@ struct Keeper {
     endings: Vec<Ending>,
     /// A request, and when it began.
     taking: Option<InFlight<(Moment, Result<Taken>)>>,
-    settling: Option<InFlight<Settlement>>,
+    settling: Option<Settling>,
     extending: Option<InFlight<Extensions>>,
     takes_portions: Portions,
     settles_portions: Portions,
@@ -240,20 +240,17 @@ impl Keeper {
             let wake = wake.since(now).max(Duration::from_millis(1));
             let shared = self.options.shared.clone();
             let freed = OptionFuture::from(shared.as_ref().map(|slots| slots.freed.notified()));
-            let (mut taking, mut settling) =
-                (OptionFuture::from(self.taking.as_mut()), OptionFuture::from(self.settling.as_mut()));
+            let (mut taking, mut settling) = (
+                OptionFuture::from(self.taking.as_mut()),
+                OptionFuture::from(self.settling.as_mut().map(|(_, answer)| answer)),
+            );
             let (mut extending, mut subscribing) =
                 (OptionFuture::from(self.extending.as_mut()), OptionFuture::from(self.subscribing.as_mut()));
             tokio::select! {
                 biased;
                 Some((begun, taken)) = &mut taking => self.taken(begun, taken)?,
-                Some((endings, answer)) = &mut settling => self.settled(endings, answer),
-                Some((begun, answers)) = &mut extending => {
-                    self.extending = None;
-                    for (deliveries, answer) in answers {
-                        self.extended(begun, &deliveries, answer);
-                    }
-                }
+                Some(answer) = &mut settling => self.settled(answer),
+                Some(answers) = &mut extending => self.extended(answers),
                 Some(subscribed) = &mut subscribing => self.subscribed(subscribed),
                 Some(ended) = self.running.join_next_with_id() => {
                     self.joined(ended);

@@ -52,6 +52,8 @@ pub(super) struct Ran {
     pub(super) output: Vec<u8>,
     /// Whether the output may be stored: it is not too large, and no signal to bandog asked for an end.
     pub(super) is_whole: bool,
+    /// Whether the output is too large to be stored.
+    pub(super) is_large: bool,
 }
 
 impl<'a> Runner<'a> {
@@ -98,7 +100,8 @@ impl<'a> Runner<'a> {
         };
         processes.release();
         print::done(printed.unwrap_or(Ok(())))?;
-        Ok(Ran { code, output: output.kept, is_whole: !is_interrupted && !output.is_large })
+        let Output { kept, is_large } = output;
+        Ok(Ran { code, output: kept, is_whole: !is_interrupted && !is_large, is_large })
     }
 
     /// Starts the command, and its heir.

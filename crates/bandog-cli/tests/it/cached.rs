@@ -323,6 +323,22 @@ fn a_large_output_is_printed_and_not_stored() {
     assert_eq!(Ran::from(cached.place.command(&["sh", "-c", &line])).stdout, "y\n");
 }
 
+/// It is not the newest output any more.
+#[test]
+fn a_stale_output_is_removed_if_the_next_one_is_too_large() {
+    let cached = Cached::start();
+    cached.make_stale();
+    let large = "head -c 600000 /dev/zero | tr '\\0' x";
+    // A command that fails changes nothing.
+    cached.assert("--fresh 1h --stale 1h", &format!("{large}; touch ran; exit 1"), "old\n");
+    eventually(SOON, || cached.place.path("ran").exists() && !cached.has("cache-fill"));
+    assert!(cached.has("cache"));
+    cached.assert("--fresh 1h --stale 1h", large, "old\n");
+    eventually(SOON, || !cached.has("cache"));
+    let ran = cached.run("--fresh 1h --stale 1h", large);
+    assert_eq!((ran.code, ran.stdout.len()), (0, 600_000));
+}
+
 #[test]
 fn a_background_process_of_the_command_does_not_delay_the_output() {
     let cached = Cached::start();

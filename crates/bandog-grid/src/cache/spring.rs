@@ -181,7 +181,8 @@ where
         Ok(self.found.get(key).await?.flatten())
     }
 
-    /// Writes a value. No load of a program in Rust that runs is written.
+    /// Writes a value. No load of a program in Rust that runs is written. If the value is too large or cannot be encoded, the entry is
+    /// removed: it is not the newest value any more.
     ///
     /// # Errors
     /// As those of a [`Call`](crate::Call).
@@ -190,7 +191,11 @@ where
     /// If the future is dropped, the value may have been written.
     pub async fn put(&self, key: &K, value: &V) -> Result<()> {
         self.loads.remove(key).await?;
-        self.values.put(key, value).await
+        let put = self.values.put(key, value).await;
+        if put.as_ref().is_err_and(|error| error.kind() == ErrorKind::Misused) {
+            self.values.remove(key).await?;
+        }
+        put
     }
 
     /// Removes an entry. No load of a program in Rust that runs is written.

@@ -2,7 +2,10 @@
 
 use std::{io, time::Duration};
 
-use bandog::grid::{Cache, ClientGrid, Grid, LoadError, SpringCache};
+use bandog::{
+    ErrorKind,
+    grid::{Cache, ClientGrid, Grid, LoadError, SpringCache},
+};
 use bandog_testkit::{RedisServer, eventually_async};
 use futures_util::future::join_all;
 
@@ -116,4 +119,18 @@ async fn without_its_store_a_cache_loads() {
     assert!(matches!(strict, Err(LoadError::Store(_))), "{strict:?}");
     server.resume();
     eventually_async(SOON, async || get(&cache, &source).await == 1).await;
+}
+
+#[tokio::test]
+async fn a_value_that_is_too_large_removes_the_one_before() {
+    let server = RedisServer::start();
+    for url in ["memory:".to_owned(), server.url()] {
+        let grid = grid(&url).await;
+        let cache: SpringCache<i64, String> = grid.spring_cache("texts").unwrap();
+        cache.put(&1, &"old".to_owned()).await.unwrap();
+        assert_eq!(cache.get(&1).await.unwrap().as_deref(), Some("old"));
+        let error = cache.put(&1, &"x".repeat(600_000)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misused);
+        assert_eq!(cache.get(&1).await.unwrap(), None);
+    }
 }

@@ -6,6 +6,7 @@ use bandog_core::{
     Moment,
     queues::{DeliveryId, SettleEnd, Take},
 };
+use futures_util::future::OptionFuture;
 use tokio::{
     task::{self, JoinError},
     time::{sleep, timeout},
@@ -108,10 +109,17 @@ impl Keeper {
     /// Stops the handlers, and hands all elements back, as far as the store answers in time.
     pub(super) async fn hand_all_back(&mut self) {
         self.subscription = None;
+        while let Some(ended) = self.running.try_join_next_with_id() {
+            self.joined(ended);
+        }
         self.running.abort_all();
         let aborted = async {
             while let Some(ended) = self.running.join_next_with_id().await {
-                self.joined(ended);
+                match ended {
+                    // The handler has panicked because it was dropped: that is no failure of it.
+                    Err(error) if error.is_panic() => _ = self.tasks.remove(&error.id()),
+                    ended => self.joined(ended),
+                }
             }
         };
         let _ = timeout(ABORT, aborted).await;
@@ -128,43 +136,75 @@ impl Keeper {
             self.end(delivery, end.into());
         }
         self.held.clear();
-        let limit = self.shared.timeout() * 2;
+        let mut until = self.now() + self.shared.timeout() * 2;
+        let mut is_answered = timeout(until.since(self.now()), self.hand_taken_back()).await.is_ok();
+        is_answered &= self.settle_all(&mut until).await;
+        let unanswered = self.unanswered.take().map(|(take, _)| Take { is_repeated: true, at_most: 0, ..take });
+        let takes: Vec<Take> = self.late.end().into_iter().chain(unanswered).collect();
+        let (queues, report) = (self.shared.queues.clone(), self.report(Duration::ZERO));
         let finish = async {
-            if let Some(taking) = self.taking.take() {
-                let (_, taken) = taking.await;
-                if taken.is_ok() {
-                    self.unanswered = None;
-                }
-                for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
-                    self.push_ending(delivered.delivery(), SettleEnd::HandBack(Duration::ZERO).into());
-                }
-            }
-            while !self.endings.is_empty() || self.settling.is_some() {
-                self.settle_at = self.now();
-                self.begin_settling(self.settle_at);
-                if let Some(settling) = self.settling.as_mut() {
-                    let (endings, answer) = settling.await;
-                    self.settled(endings, answer);
-                }
-                // A failed request, or locked elements.
-                if self.settle_at > self.now() || self.settling.is_none() && !self.endings.is_empty() {
-                    sleep(Duration::from_millis(50)).await;
-                }
-            }
-            let unanswered = self.unanswered.take().map(|(take, _)| Take { is_repeated: true, at_most: 0, ..take });
-            let takes: Vec<Take> = self.late.end().into_iter().chain(unanswered).collect();
             if !takes.is_empty() {
                 // The store may have elements for these, which did not arrive. Without an answer, their leases end.
-                let _ = self.shared.queues.take(&takes).await;
+                let _ = queues.take(&takes).await;
             }
-            self.report(Duration::ZERO).await;
+            report.await;
         };
-        if timeout(limit, finish).await.is_err() {
+        is_answered &= timeout(until.since(self.now()), finish).await.is_ok();
+        if !is_answered {
             tracing::warn!(
                 queue = self.shared.name(),
                 "the store does not answer, or transactions keep elements locked: the elements of this program come again \
                            when their leases end"
             );
         }
+    }
+
+    /// Hands the elements of the take back that is on its way.
+    async fn hand_taken_back(&mut self) {
+        let Some(taking) = self.taking.as_mut() else { return };
+        let (_, taken) = taking.await;
+        self.taking = None;
+        if taken.is_ok() {
+            self.unanswered = None;
+        }
+        for delivered in taken.map(|taken| taken.elements).unwrap_or_default() {
+            self.push_ending(delivered.delivery(), SettleEnd::HandBack(Duration::ZERO).into());
+        }
+    }
+
+    /// Settles what has ended. The time until which it tries grows while settlements are answered. Returns whether all is settled.
+    async fn settle_all(&mut self, until: &mut Moment) -> bool {
+        while !self.endings.is_empty() || self.settling.is_some() {
+            let now = self.now();
+            if now >= *until {
+                return false;
+            }
+            self.settle_at = now;
+            self.begin_settling(now);
+            self.begin_extending(now);
+            let number = self.endings.len() + self.settling.as_ref().map_or(0, |(endings, _)| endings.len());
+            let settles = self.settling.is_some();
+            let mut settling = OptionFuture::from(self.settling.as_mut().map(|(_, answer)| answer));
+            let mut extending = OptionFuture::from(self.extending.as_mut());
+            tokio::select! {
+                biased;
+                Some(answer) = &mut settling => {
+                    let is_answered = answer.is_ok();
+                    self.settled(answer);
+                    if is_answered && self.endings.len() < number {
+                        *until = self.now() + self.shared.timeout() * 2;
+                    }
+                    // A failed request.
+                    if self.settle_at > self.now() {
+                        sleep(Duration::from_millis(50)).await;
+                    }
+                }
+                Some(answers) = &mut extending => self.extended(answers),
+                // Locked elements.
+                () = sleep(Duration::from_millis(50)), if !settles => {}
+                () = sleep(until.since(now)) => {}
+            }
+        }
+        true
     }
 }

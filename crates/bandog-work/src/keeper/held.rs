@@ -55,6 +55,10 @@ pub(super) fn certain(begun: Moment, lease: Duration) -> Moment {
     begun + (lease - (lease / 10).min(Duration::from_millis(500)))
 }
 
+/// Number of requests without an answer after which the lease of a settlement is not extended any more. There are more during one
+/// lease only if the store answers other requests.
+const MAX_UNANSWERED: u32 = 20;
+
 /// A settlement that the store has not answered.
 #[derive(Debug)]
 pub(super) struct Ending {
@@ -68,8 +72,8 @@ pub(super) struct Ending {
     is_refused: bool,
     /// Where a call waits for the answer.
     pub(super) reply: Option<oneshot::Sender<Result<()>>>,
-    /// Whether it was sent before, and may be applied.
-    pub(super) was_sent: bool,
+    /// Number of requests that had no answer. It may be applied.
+    pub(super) unanswered: u32,
     /// When it is sent next.
     pub(super) at: Moment,
     /// Number of answers [`Settled::Busy`].
@@ -89,7 +93,7 @@ impl Ending {
             is_in_transaction,
             is_refused: false,
             reply: None,
-            was_sent: false,
+            unanswered: 0,
             at,
             was_busy: 0,
             until,
@@ -102,7 +106,7 @@ impl Ending {
             Settled::Applied => Some(self.counts),
             Settled::Absent if self.is_in_transaction => Some(End::Done),
             // Its first request was applied.
-            Settled::Absent if self.was_sent => Some(self.counts),
+            Settled::Absent if self.unanswered > 0 => Some(self.counts),
             Settled::Absent | Settled::Lost => Some(End::Lost),
             Settled::Busy => None,
         }
@@ -127,6 +131,11 @@ impl Ending {
 
     pub(super) fn settle(&self) -> Settle {
         Settle { delivery: self.delivery, end: self.end.clone() }
+    }
+
+    /// Whether its lease is extended while it waits. One that is never answered must not keep its element for ever.
+    pub(super) fn is_extended(&self) -> bool {
+        self.unanswered <= MAX_UNANSWERED
     }
 
     /// The same delivery, as one that has failed because the store takes neither its result nor another text of it.
@@ -167,7 +176,7 @@ mod tests {
         };
         let mut failed = ending(SettleEnd::Fail("no".into()).into());
         assert_eq!(ends(&failed), [End::Failed, End::Lost, End::Lost]);
-        failed.was_sent = true;
+        failed.unanswered = 1;
         assert_eq!(ends(&failed), [End::Failed, End::Failed, End::Lost]);
         let retry = || SettleEnd::Retry(Duration::ZERO, "not committed".into());
         assert_eq!(ends(&ending(retry().into())), [End::Retried, End::Lost, End::Lost]);

@@ -8,8 +8,8 @@ use bandog_core::{
 };
 
 use super::{
-    CROWD, Ending, Held, Keeper, MAX_POLL, MAX_SILENT_POLL, MAX_WAIT, POLL, REPORT, SILENT_POLL, held::certain,
-    is_final,
+    CROWD, Ending, Extensions, Held, Keeper, MAX_POLL, MAX_SILENT_POLL, MAX_WAIT, POLL, REPORT, SILENT_POLL,
+    held::certain, is_final,
 };
 use crate::{
     delivery::{Event, Until, lost},
@@ -186,23 +186,20 @@ impl Keeper {
             let fits = is_due && portion.takes(ending.bytes());
             fits && elements.insert(ending.delivery.id)
         };
-        let mut endings: Vec<Ending> = self.endings.extract_if(.., is_next).collect();
+        let endings: Vec<Ending> = self.endings.extract_if(.., is_next).collect();
         if endings.is_empty() {
             return;
         }
         let settles: Vec<_> = endings.iter().map(Ending::settle).collect();
         let (queues, key) = (self.shared.queues.clone(), self.shared.key.clone());
-        self.settling = Some(Box::pin(async move {
-            let answer = queues.settle(&key, &settles).await;
-            if answer.is_err() {
-                endings.iter_mut().for_each(|ending| ending.was_sent = true);
-            }
-            (endings, answer)
-        }));
+        self.settling = Some((endings, Box::pin(async move { queues.settle(&key, &settles).await })));
     }
 
-    pub(super) fn settled(&mut self, endings: Vec<Ending>, answer: Result<Vec<Settled>>) {
-        self.settling = None;
+    pub(super) fn settled(&mut self, answer: Result<Vec<Settled>>) {
+        let Some((mut endings, _)) = self.settling.take() else { return };
+        if answer.is_err() {
+            endings.iter_mut().for_each(|ending| ending.unanswered += 1);
+        }
         match answer {
             Ok(answers) => {
                 self.settles_portions.answered();
@@ -261,7 +258,7 @@ impl Keeper {
         } else if ending.until <= now {
             self.count(End::Lost);
             let error = Error::unavailable("a transaction has kept the element locked while the lease lasted");
-            let error = if ending.was_sent { error.ambiguous() } else { error };
+            let error = if ending.unanswered > 0 { error.ambiguous() } else { error };
             ending.answer(Err(error));
             return;
         }
@@ -276,12 +273,12 @@ impl Keeper {
         }
         self.extend_at = now + self.options.lease / 3;
         self.lose_expired(now);
-        let deliveries: Vec<_> = self
-            .held
-            .iter()
-            .filter(|(_, held)| matches!(*held.until.borrow(), Until::Time(_)))
-            .map(|(id, held)| (*id, held.progress.clone()))
-            .collect();
+        let held = self.held.iter().filter(|(_, held)| matches!(*held.until.borrow(), Until::Time(_)));
+        let held = held.map(|(id, held)| (*id, held.progress.clone()));
+        // What is done is not delivered again because its settlement waits behind others.
+        let in_flight = self.settling.iter().flat_map(|(endings, _)| endings);
+        let ending = self.endings.iter().chain(in_flight).filter(|ending| ending.is_extended());
+        let deliveries: Vec<_> = held.chain(ending.map(|ending| (ending.delivery, None))).collect();
         if deliveries.is_empty() {
             return;
         }
@@ -317,8 +314,15 @@ impl Keeper {
         }
     }
 
+    pub(super) fn extended(&mut self, (begun, answers): Extensions) {
+        self.extending = None;
+        for (deliveries, answer) in answers {
+            self.extended_part(begun, &deliveries, answer);
+        }
+    }
+
     /// The answer to an extension that began at this time.
-    pub(super) fn extended(
+    fn extended_part(
         &mut self,
         begun: Moment,
         deliveries: &[(DeliveryId, Option<String>)],
@@ -334,8 +338,14 @@ impl Keeper {
             }
         };
         let until = certain(begun, self.options.lease);
+        let mut settles = HashSet::new();
         for ((id, progress), extended) in deliveries.iter().zip(answers) {
-            let Some(held) = self.held.get_mut(id) else { continue };
+            let Some(held) = self.held.get_mut(id) else {
+                if matches!(extended, Extended::Held | Extended::Busy) {
+                    settles.insert(*id);
+                }
+                continue;
+            };
             if extended != Extended::Busy && held.progress == *progress {
                 held.progress = None; // It is written.
             }
@@ -356,6 +366,10 @@ impl Keeper {
                 }
                 changes
             });
+        }
+        let in_flight = self.settling.iter_mut().flat_map(|(endings, _)| endings);
+        for ending in self.endings.iter_mut().chain(in_flight).filter(|ending| settles.contains(&ending.delivery)) {
+            ending.until = ending.until.max(until);
         }
     }
 

@@ -58,6 +58,28 @@ async fn handlers_that_take_too_long_are_dropped_and_their_elements_handed_back(
     assert_eq!(ended.load(Ordering::SeqCst), 0);
 }
 
+/// It has not failed: the stop drops it.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_while_a_stop_drops_it_does_not_count() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+    let (queue, _) = queues();
+    queue.push("a").await.unwrap();
+    let workers = queue.workers(1).drain(Duration::ZERO).run(|_: Delivery<String>| async {
+        let _bomb = Bomb;
+        std::future::pending::<Result<(), bandog::Error>>().await
+    });
+    eventually_async(SECOND * 60, async || count(&queue, Phase::Taken).await == 1).await;
+    tokio::time::sleep(SECOND).await;
+    workers.stop().await.unwrap();
+    let left = elements(&queue, Phase::Ready).await;
+    assert_eq!(left.iter().map(|row| row.attempt).collect::<Vec<_>>(), [0]);
+}
+
 // Promise: W7
 #[tokio::test(start_paused = true)]
 async fn dropped_workers_hand_their_elements_back() {
