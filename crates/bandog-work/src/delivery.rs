@@ -85,6 +85,9 @@ pub(crate) enum Event {
     Workers(u64),
 }
 
+/// The time that is left to a delivery without a deadline. It can be added to an instant.
+const NO_DEADLINE: Duration = Duration::from_secs(365 * 86_400);
+
 const OPEN: u8 = 0;
 const SETTLED: u8 = 1;
 const IN_TRANSACTION: u8 = 2;
@@ -134,7 +137,7 @@ impl Link {
     /// The time until the delivery is lost, if it is not extended. Zero: it is lost.
     fn remaining(&self) -> Duration {
         match *self.until.borrow() {
-            _ if self.is_settled() => Duration::MAX,
+            _ if self.is_settled() => NO_DEADLINE,
             Until::Time(until) => until.since(self.shared.clock().now()),
             Until::Lost | Until::Cancelled => Duration::ZERO,
         }
@@ -233,8 +236,8 @@ impl<T> Delivery<T> {
         self.link.is_lost()
     }
 
-    /// Time until the delivery is lost if its lease is not extended. Zero if it is lost, and [`Duration::MAX`] after a call has
-    /// settled it: it has no deadline then.
+    /// Time until the delivery is lost if its lease is not extended. Zero if it is lost, and a year after a call has settled
+    /// it: it has no deadline then.
     pub fn remaining(&self) -> Duration {
         self.link.remaining()
     }

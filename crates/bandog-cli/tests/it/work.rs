@@ -244,9 +244,10 @@ fn the_command_of_a_stopped_worker_is_dead_before_its_element_comes_again() {
 fn a_long_command_keeps_its_element() {
     let queues = Queues::new();
     queues.push(&["q", "x"]);
-    let ends = queues.ends_of(0, "--lease 3s", "sleep 8");
-    assert_eq!(ends.len(), 1);
-    assert!(ends[0]["took_ms"].as_u64().unwrap() >= 8000);
+    // The disk of a busy machine can stand still for a second or two.
+    let ends = queues.ends_of(0, "--lease 8s", "sleep 12");
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert!(ends[0]["took_ms"].as_u64().unwrap() >= 12_000);
 }
 
 #[test]
